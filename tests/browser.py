@@ -40,10 +40,10 @@ class Visitor:
             viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
         )
         self.errors: list[str] = []
-        self.asked: set[str] = set()
-        self.page.on("console", lambda said: self._note(said.type, said.text))
+        self.requests: set[str] = set()
+        self.page.on("console", lambda message: self._note(message.type, message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self.asked.add(request.url))
+        self.page.on("request", lambda request: self.requests.add(request.url))
 
     def _note(self, kind: str, text: str) -> None:
         if kind in ("error", "warning"):

@@ -30,10 +30,10 @@ def folders(name: str, keep: Path | None) -> Iterator[tuple[Path, Path]]:
     """A folder for logs and the store, which is `keep` if given, and one for rings."""
     shared, prefix = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None, f"stepwatch-{name}-"
     with (
-        tempfile.TemporaryDirectory(prefix=prefix) as made,
+        tempfile.TemporaryDirectory(prefix=prefix) as temporary,
         tempfile.TemporaryDirectory(prefix=prefix, dir=shared) as rings,
     ):
-        folder = keep or Path(made)
+        folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         yield folder, Path(rings)
 

@@ -21,9 +21,9 @@ def run(*words: str) -> None:
     Raises:
         OSError: it failed, with what it said.
     """
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
+    completed = subprocess.run(words, capture_output=True, text=True, check=False)
+    if completed.returncode:
+        raise OSError(f"{' '.join(words)}: {completed.stderr.strip()}")
 
 
 def remove(names: Iterable[str]) -> None:

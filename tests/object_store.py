@@ -17,12 +17,12 @@ from tests.ports import free_port
 from tests.waiting import until
 
 BUCKET = "telemetry"
-NEEDED = ("s3fs", "moto", "flask", "flask_cors")
+MODULES = ("s3fs", "moto", "flask", "flask_cors")
 
 
 def missing() -> str:
     """Modules that are not installed, for who skips; empty if all are."""
-    return ", ".join(name for name in NEEDED if find_spec(name) is None)
+    return ", ".join(name for name in MODULES if find_spec(name) is None)
 
 
 @contextmanager
@@ -38,14 +38,14 @@ def running() -> Iterator[str]:
         server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             address = f"http://127.0.0.1:{port}/{BUCKET}"
-            until("the server of objects to answer", lambda: _made(address))
+            until("the server of objects to answer", lambda: _create_bucket(address))
             yield f"s3://{BUCKET}/{os.getpid()}"
         finally:
             server.kill()
             server.wait()
 
 
-def _made(address: str) -> bool:
+def _create_bucket(address: str) -> bool:
     """Whether the bucket could be made."""
     try:
         with urllib.request.urlopen(urllib.request.Request(address, method="PUT")):

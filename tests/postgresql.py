@@ -34,8 +34,8 @@ _SETTINGS = {
 
 
 def _program(name: str) -> str | None:
-    found = sorted(_DEBIAN.glob(f"*/bin/{name}"))
-    return str(found[-1]) if found else shutil.which(name)
+    paths = sorted(_DEBIAN.glob(f"*/bin/{name}"))
+    return str(paths[-1]) if paths else shutil.which(name)
 
 
 def _unprivileged() -> str:

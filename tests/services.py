@@ -92,14 +92,14 @@ class Services:
 
     def incidents(self, job: str) -> list[dict[str, Any]]:
         """Incidents of one job."""
-        found: list[dict[str, Any]] = self._get("/v1/incidents", job=job)["incidents"]
-        return found
+        incidents: list[dict[str, Any]] = self._get("/v1/incidents", job=job)["incidents"]
+        return incidents
 
     def job(self, job: str) -> dict[str, Any] | None:
         """One job, None while the collector does not know it."""
         response = self._client.get(f"/v1/jobs/{job}")
-        found: dict[str, Any] | None = response.json() if response.status_code == 200 else None
-        return found
+        document: dict[str, Any] | None = response.json() if response.status_code == 200 else None
+        return document
 
     def whole_run(self, job: str) -> dict[str, Any]:
         """What is known of the whole run of a job, with its SLIs."""

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def until(
-    what: str, holds: Callable[[], T | None], seconds: float = 240.0, every: float = 0.05
+    description: str, holds: Callable[[], T | None], seconds: float = 240.0, every: float = 0.05
 ) -> T:
     """Call `holds` until its answer is true, and return that; fail the test after `seconds`.
 
@@ -20,9 +20,9 @@ def until(
     """
     deadline = time.monotonic() + seconds
     while True:
-        found = holds()
-        if found:
-            return found
+        answer = holds()
+        if answer:
+            return answer
         if time.monotonic() > deadline:
-            pytest.fail(f"waited {seconds:.0f} s for: {what}")
+            pytest.fail(f"waited {seconds:.0f} s for: {description}")
         time.sleep(every)

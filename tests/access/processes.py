@@ -28,18 +28,18 @@ class Program:
                 self._words, stdout=log, stderr=log, env=_CLEAN | environ
             )
 
-    def said(self, words: str) -> list[str]:
+    def log_lines(self, words: str) -> list[str]:
         """Lines of the log with these words."""
         return [line for line in self.log.read_text().splitlines() if words in line]
 
     def wait_for(self, words: str) -> list[str]:
         """Wait until the log has a line with these words; fails where the program ended."""
 
-        def found() -> list[str]:
+        def matching_lines() -> list[str]:
             assert self._process.poll() is None, self.log.read_text()
-            return self.said(words)
+            return self.log_lines(words)
 
-        return until(f"{words!r} in {self.log}", found)
+        return until(f"{words!r} in {self.log}", matching_lines)
 
     @property
     def command_line(self) -> bytes:

@@ -69,7 +69,10 @@ def test_whatever_is_wrong_is_a_line_and_nothing_is_lost(tmp_path: Path) -> None
         until("the agent to be ready", ready)
 
         assert agent.end() == 0 and collector.end() == 0
-        assert len(agent.said("has expired")) == 1 and len(agent.said("is none of this")) == 1
+        assert (
+            len(agent.log_lines("has expired")) == 1
+            and len(agent.log_lines("is none of this")) == 1
+        )
         for program in (agent, collector):
             log = program.log.read_text()
             assert not any(token in log for token in (TOKEN, NEXT, READER)), log

@@ -42,9 +42,9 @@ TOKEN, READER, ELSEWHERE = "the-token-of-agents", "the-token-of-readers", "the-t
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    made = Authority(tmp_path / "pki")
-    made.sign("127.0.0.1")
-    return made
+    new_authority = Authority(tmp_path / "pki")
+    new_authority.sign("127.0.0.1")
+    return new_authority
 
 
 class Place:
@@ -57,7 +57,7 @@ class Place:
         self.files = [(ingest, frozenset({Role.INGEST})), (readers, frozenset({Role.READ}))]
 
     @contextmanager
-    def served(self, tls: bool = True) -> Iterator[str]:
+    def serve(self, tls: bool = True) -> Iterator[str]:
         store = Store.sqlite(self.store)
         files = TokenFiles(self.files)
         pair = Certificate(self._authority.chain, self._authority.key)
@@ -81,7 +81,7 @@ def problem_shown(agent: Agent) -> str:
     return values[0].removesuffix('"} 1.0') if values else ""
 
 
-def expired(authority: Authority) -> None:
+def expire_certificate(authority: Authority) -> None:
     authority.sign_expired("127.0.0.1")
 
 
@@ -96,7 +96,7 @@ def other_name(authority: Authority) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (expired, "has expired: renew it at the collector, or set this node's clock"),
+        (expire_certificate, "has expired: renew it at the collector, or set this node's clock"),
         (not_yet, "is not valid yet: set the clock of this node or of who signed it"),
         (other_name, "is for another name: use that name in --collector"),
     ],
@@ -114,7 +114,7 @@ def test_a_bad_certificate_is_said_once_and_what_waits_is_sent_later(
     change(authority)
     access = Access(secret(tmp_path / "token", TOKEN), authority.ca)
     agent = make_agent(f"https://127.0.0.1:{place.port}", access=access)
-    with place.served():
+    with place.serve():
         for _ in range(3):
             rank.steps(2)
             round_of(agent)
@@ -124,7 +124,7 @@ def test_a_bad_certificate_is_said_once_and_what_waits_is_sent_later(
     assert problem_shown(agent) == "certificate"
     assert agent.relay.failures == 3 and agent.spool.dropped == 0
     authority.sign("127.0.0.1")
-    with place.served():
+    with place.serve():
         agent.relay.drain(give_up)
     assert stored_steps(place.store) == once(1, 6) and not len(agent.spool)
     assert problem_shown(agent) == "" and not agent.spool.held
@@ -145,7 +145,7 @@ def test_a_signer_that_is_not_trusted_may_be_added_while_the_agent_runs(
         f"https://127.0.0.1:{place.port}",
         access=Access(secret(tmp_path / "token", TOKEN), trusted),
     )
-    with place.served():
+    with place.serve():
         rank.steps(2)
         round_of(agent)
         agent.relay.drain(give_up)
@@ -160,7 +160,7 @@ def test_public_authorities_sign_no_private_collector(
 ) -> None:
     access = Access(secret(tmp_path / "token", TOKEN))
     agent = make_agent(f"https://127.0.0.1:{place.port}", access=access)
-    with place.served():
+    with place.serve():
         rank.steps(2)
         round_of(agent)
         agent.relay.drain(give_up)
@@ -187,7 +187,7 @@ def test_plain_http_to_a_port_of_tls_and_the_other_way(
 ) -> None:
     access = Access(secret(tmp_path / "token", TOKEN), authority.ca)
     agent = make_agent(f"{scheme}://127.0.0.1:{place.port}", access=access)
-    with place.served(tls):
+    with place.serve(tls):
         for _ in range(3):
             rank.steps(2)
             round_of(agent)
@@ -195,7 +195,7 @@ def test_plain_http_to_a_port_of_tls_and_the_other_way(
     (line,) = [logged for logged in caplog.messages if "collector refuses segments" in logged]
     assert message in line
     assert problem_shown(agent) == "plain-or-tls"
-    with place.served(not tls):
+    with place.serve(not tls):
         agent.relay.drain(give_up)
     assert stored_steps(place.store) == once(1, 6)
 
@@ -223,7 +223,7 @@ def test_a_wrong_token_keeps_the_spool_and_the_right_one_is_taken_up(
     caplog.set_level(logging.INFO)
     path = secret(tmp_path / "token", token or TOKEN)
     access = Access(path if token else None, authority.ca)
-    with place.served() as url:
+    with place.serve() as url:
         agent = make_agent(url, access=access)
         delays = []
         for _ in range(12):  # enough for all tries with fewer segments in a request
@@ -271,7 +271,7 @@ def test_one_segment_of_another_node_holds_up_no_other(
     round_of(earlier_agent)
     earlier_agent.close()
     agent = agent_of("node-9")
-    with place.served():
+    with place.serve():
         for _ in range(3):
             rank.steps(1)
             round_of(agent)

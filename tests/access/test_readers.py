@@ -46,7 +46,7 @@ async def half(begun: list[bool], release: asyncio.Event) -> AsyncIterator[bytes
     yield b"}"
 
 
-async def others(client: httpx.AsyncClient) -> dict[str, int]:
+async def other_statuses(client: httpx.AsyncClient) -> dict[str, int]:
     """What others get."""
     paths = ("/v1/jobs", "/metrics", "/healthz", "/")
     statuses = {path: (await client.get(path)).status_code for path in paths}
@@ -62,7 +62,7 @@ async def while_answered(service: Service, blocked: Held, count: int) -> dict[st
         waiting = [asyncio.create_task(client.get(path)) for _ in range(count)]
         while blocked.count < count:
             await asyncio.sleep(0.01)
-        statuses = await others(client)
+        statuses = await other_statuses(client)
         blocked.released.set()
         await asyncio.gather(*waiting)
         statuses["after"] = (await client.get("/v1/jobs")).status_code
@@ -80,7 +80,7 @@ async def while_sent(service: Service, count: int) -> dict[str, int]:
         ]
         while len(begun) < count:
             await asyncio.sleep(0.01)
-        statuses = await others(client)
+        statuses = await other_statuses(client)
         release.set()
         await asyncio.gather(*waiting)
     return statuses

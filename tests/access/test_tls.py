@@ -23,9 +23,9 @@ READER, NEXT, ADMIN = "the-token-of-readers", "the-next-token-of-readers", "the-
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    made = Authority(tmp_path / "pki")
-    made.sign("localhost", "127.0.0.1")
-    return made
+    new_authority = Authority(tmp_path / "pki")
+    new_authority.sign("localhost", "127.0.0.1")
+    return new_authority
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def collector(tmp_path: Path, authority: Authority) -> Iterator[Collector]:
     readers = secret(tmp_path / "readers", READER)
     admins = secret(tmp_path / "admins", ADMIN)
     words = ["--read-token-file", str(readers), "--admin-token-file", str(admins)]
-    made = Collector(tmp_path, *authority.options, *words)
-    yield made
-    made.kill()
+    new_collector = Collector(tmp_path, *authority.options, *words)
+    yield new_collector
+    new_collector.kill()
 
 
 def shown_by(port: int, ca: Path, version: ssl.TLSVersion | None = None) -> bytes:

@@ -23,16 +23,16 @@ class RerunDataIterator:
 
     def __init__(self, iterable: Iterator[int]) -> None:
         self.iterable = iterable
-        self.saved: list[int] = []
+        self.batches: list[int] = []
         self.replay_at = -1
 
     def __next__(self) -> int:
         """The next batch, or one that was given before."""
-        if 0 <= self.replay_at < len(self.saved):
+        if 0 <= self.replay_at < len(self.batches):
             self.replay_at += 1
-            return self.saved[self.replay_at - 1]
-        self.saved.append(next(self.iterable))
-        return self.saved[-1]
+            return self.batches[self.replay_at - 1]
+        self.batches.append(next(self.iterable))
+        return self.batches[-1]
 
     def rewind(self) -> None:
         """Give all batches again."""
@@ -46,12 +46,12 @@ def test_an_iterator_that_rewinds_keeps_its_type_and_gives_the_same_again(
     data, observer = RerunDataIterator(source), LoopObserver(watch.steps, boundaries=False)
     for _step in range(BATCHES // 2):
         assert _watched(observer, data) is data
-        assert [next(data), next(data)] == data.saved[-2:]
+        assert [next(data), next(data)] == data.batches[-2:]
         observer.end_step()
-    assert data.saved == list(range(BATCHES))
+    assert data.batches == list(range(BATCHES))
     assert isinstance(data.iterable, Fetched) and vars(data.iterable)["_iterator"] is source
     data.rewind()
-    assert [next(data) for _ in range(BATCHES)] == data.saved
+    assert [next(data) for _ in range(BATCHES)] == data.batches
     with pytest.raises(StopIteration):
         next(data)
     assert watch.guard.errors == 0
@@ -71,6 +71,6 @@ def test_one_per_model_chunk_and_none_are_passed_on(watch: Watch) -> None:
 def test_what_an_iterator_has_besides_its_batches_is_still_there(watch: Watch) -> None:
     data = RerunDataIterator(iter(range(BATCHES)))
     fetched = Fetched(LoopObserver(watch.steps, boundaries=False), data)
-    assert next(fetched) == 0 and fetched.saved == [0] and iter(fetched) is fetched
+    assert next(fetched) == 0 and fetched.batches == [0] and iter(fetched) is fetched
     with pytest.raises(AttributeError):
         _ = fetched.missing

@@ -237,7 +237,7 @@ def test_a_closed_watch_records_nothing(observer: LoopObserver, watch: Watch, ri
     assert len(rows_in(rings, Kind.STEP)) == 0
 
 
-class Loaded(Optimizer):
+class LoadedOptimizer(Optimizer):
     """One whose state was loaded from a checkpoint."""
 
     state = {"weight": {"step": 120.0}}  # noqa: RUF012
@@ -249,7 +249,7 @@ def test_a_resumed_run_counts_on_unless_the_trainer_numbers_it(
 ) -> None:
     if first_step is not None:
         watch.start_at(first_step)
-    optimizer = Loaded()
+    optimizer = LoadedOptimizer()
     for _ in numbers:
         backward(observer)
         step(observer, optimizer)

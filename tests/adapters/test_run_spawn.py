@@ -21,18 +21,18 @@ def test_ranks_that_multiprocessing_starts_are_recorded_as_what_they_are(
     script = str(SCRIPTS / "spawn.py")
     ended = launch(*RUN, "--", "python", script, str(free_port()), method)
     assert "the last rank is unhappy" in ended.stderr and "no step" not in ended.stderr
-    found = {}
+    recordings = {}
     for path in find_rings(rings):
         reader = RingReader(path)
         rows = reader.read().rows
         end = rows[Kind.LIFECYCLE][-1]
-        found[str(path.relative_to(rings))] = (
+        recordings[str(path.relative_to(rings))] = (
             reader.identity.world, rows[Kind.STEP]["step"].tolist(),
             reader.closed and LifecycleEvent(int(end["event"])).name, reader.hook_errors,
         )  # fmt: skip
         reader.close()
     steps = [0, 1, 2]
-    assert found == {
+    assert recordings == {
         "spawn/0/0": (2, steps, "FINISH", 0),
         "spawn/0/1": (2, steps, "FAILURE", 0),
     }

@@ -69,9 +69,9 @@ def test_tensorboard(rings: Path, watch: Watch, tmp_path: Path) -> None:
         one_step(rings, watch)
         assert read_link(links_in(rings)) == Link("tensorboard", folder, "")
 
-        def shown() -> list[str]:
+        def tags() -> list[str]:
             writer.flush()
             events = reading.EventAccumulator(folder).Reload()
             return list(events.Tags()["tensors"])
 
-        until("the text", lambda: [tag for tag in shown() if tag.startswith("stepwatch")])
+        until("the text", lambda: [tag for tag in tags() if tag.startswith("stepwatch")])

@@ -16,7 +16,7 @@ from stepwatch.cli import promql
 from stepwatch.collector.incidents.grouping import RULES
 from stepwatch.signals.names import ALERT_NAMES, ALERT_OF, METRICS, FindingKind
 
-OWN = {"StepwatchAgentDegraded": {"node"}}
+OWN_LABELS = {"StepwatchAgentDegraded": {"node"}}
 """Labels of alerts on stepwatch itself, where they have any."""
 _LASTING = "count_over_time("
 
@@ -38,7 +38,7 @@ def test_an_alert_keeps_its_identity_while_values_change(alert: Alert) -> None:
         assert problems == []
     reading = promql.read(alert.expr, series)
     assert reading.problems == []
-    assert reading.labels == ({"job_name"} if alert.of_jobs else OWN.get(alert.name, set()))
+    assert reading.labels == ({"job_name"} if alert.of_jobs else OWN_LABELS.get(alert.name, set()))
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=ids)

@@ -187,12 +187,12 @@ READ_A_KIND = [
 
 @pytest.mark.parametrize("alert", READ_A_KIND, ids=lambda alert: alert.name)
 def test_every_alert_of_a_verdict_reads_its_own_kind(tmp_path: Path, alert: Alert) -> None:
-    def renamed(text: str) -> str:
+    def rename_kinds(text: str) -> str:
         for kind in FindingKind:
             text = text.replace(f'kind="{kind.value}"', f'kind="not-{kind.value}"')
         return text
 
-    write(tmp_path, [alert], renamed)
+    write(tmp_path, [alert], rename_kinds)
     result = promtool("test", "rules", *TESTS, folder=tmp_path)
     assert f"{alert.name}: the detector opened an incident" in result.stdout + result.stderr
 

@@ -30,13 +30,13 @@ LIMIT_SECONDS = 240
 
 
 @dataclass(frozen=True)
-class Finished:
+class RunResult:
     """How a run ended: exit code, its JSON result ({} without one) and what it printed."""
 
     directory: Path
     code: int
     result: dict[str, Any]
-    printed: str
+    output: str
 
     @property
     def losses(self) -> list[float]:
@@ -74,30 +74,30 @@ class Trainer:
             start_new_session=True,
         )
 
-    def finish(self, process: subprocess.Popen[str], printed: str = "") -> Finished:
+    def finish(self, process: subprocess.Popen[str], printed: str = "") -> RunResult:
         try:
             printed += process.communicate(timeout=LIMIT_SECONDS)[1]
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-        return self.finished(process.returncode, printed)
+        return self.read_result(process.returncode, printed)
 
-    def finished(self, code: int, printed: str) -> Finished:
+    def read_result(self, code: int, printed: str) -> RunResult:
         """How a run that is over ended, with the result that it wrote."""
         result = json.loads(self._json.read_bytes()) if self._json.exists() else {}
-        return Finished(self.directory, code, result, printed)
+        return RunResult(self.directory, code, result, printed)
 
-    def run(self, *flags: str, **changes: str) -> Finished:
+    def run(self, *flags: str, **changes: str) -> RunResult:
         """Run to the end, with any exit code."""
         return self.finish(self.start(*self.command(*flags), **changes))
 
-    def train(self, *flags: str, **changes: str) -> Finished:
+    def train(self, *flags: str, **changes: str) -> RunResult:
         """Run to the end, which must be exit code 0."""
         finished = self.run(*flags, **changes)
-        assert finished.code == 0, finished.printed[-4000:]
+        assert finished.code == 0, finished.output[-4000:]
         return finished
 
-    def train_forked(self, *flags: str, faults: Sequence[str] = (), **changes: str) -> Finished:
+    def train_forked(self, *flags: str, faults: Sequence[str] = (), **changes: str) -> RunResult:
         """Train as `train` does, without the launcher and torchrun: for what they do not change."""
         words = self._words(*flags)
         options, _ = configure(words, "train")
@@ -107,8 +107,8 @@ class Trainer:
             self.directory / "logs",
             rank_environment(faults, self.environment(**changes)),
         )
-        assert not any(ended.codes), f"{ended.codes}\n{ended.printed[-4000:]}"
-        return self.finished(0, ended.printed)
+        assert not any(ended.codes), f"{ended.codes}\n{ended.output[-4000:]}"
+        return self.read_result(0, ended.output)
 
 
 def read_until(process: subprocess.Popen[str], wanted: str) -> str:
@@ -139,6 +139,6 @@ def straight(
     tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path], Trainer]
 ) -> Straight:
     """Runs without interruption, each combination of flags once for all workers."""
-    own = tmp_path_factory.getbasetemp()
-    everyones = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    base_folder = tmp_path_factory.getbasetemp()
+    everyones = base_folder.parent if "PYTEST_XDIST_WORKER" in os.environ else base_folder
     return Straight(everyones / "straight", make_trainer)

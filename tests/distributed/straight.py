@@ -25,17 +25,17 @@ class Straight:
     def __call__(self, *flags: str) -> Any:
         """The run with these flags, `--steps N` among them, cut to N steps."""
         words = list(flags)
-        at = words.index("--steps")
-        steps = int(words[at + 1])
-        name = re.sub(r"[^\w=]+", "-", "_".join(words[:at] + words[at + 2 :]))
-        with _alone(self._folder, name):
-            finished = self._known(name, steps) or self._train(name, steps, *flags)
+        position = words.index("--steps")
+        steps = int(words[position + 1])
+        name = re.sub(r"[^\w=]+", "-", "_".join(words[:position] + words[position + 2 :]))
+        with _exclusive_lock(self._folder, name):
+            finished = self._find_run(name, steps) or self._train(name, steps, *flags)
         return replace(finished, result={"losses": finished.losses[:steps]})
 
-    def _known(self, name: str, steps: int) -> Any | None:
+    def _find_run(self, name: str, steps: int) -> Any | None:
         for directory in self._folder.glob(f"{name}.*.steps"):
             if int(directory.suffixes[-2][1:]) >= steps:
-                return self._make_trainer(directory).finished(0, "")
+                return self._make_trainer(directory).read_result(0, "")
         return None
 
     def _train(self, name: str, steps: int, *flags: str) -> Any:
@@ -44,11 +44,11 @@ class Straight:
         unfinished.mkdir()
         self._make_trainer(unfinished).train_forked(*flags)
         unfinished.rename(directory)
-        return self._make_trainer(directory).finished(0, "")
+        return self._make_trainer(directory).read_result(0, "")
 
 
 @contextmanager
-def _alone(folder: Path, name: str) -> Iterator[None]:
+def _exclusive_lock(folder: Path, name: str) -> Iterator[None]:
     """Hold the lock of one name among all processes."""
     folder.mkdir(exist_ok=True)
     with (folder / f"{name}.lock").open("w") as lock:

@@ -86,7 +86,7 @@ def test_the_run_prints_what_it_rejected_and_resumes_from_an_older_checkpoint(
     shutil.copytree(saved.parent, trainer.run_dir)
     _flip(trainer.run_dir / "checkpoints" / "step-00000008" / "__1_0.distcp")
     finished = trainer.train_forked("--mesh", "dp_shard=2", "--steps", "10")
-    assert "rejected checkpoint of step 8: __1_0.distcp does not match" in finished.printed
+    assert "rejected checkpoint of step 8: __1_0.distcp does not match" in finished.output
     assert finished.result["resumes"][0]["from_step"] == 4
     assert finished.losses == straight("--mesh", "dp_shard=2", "--steps", "10").losses
 
@@ -104,7 +104,7 @@ mounting = pytest.mark.skipif(
 )
 
 
-def _mounted(trainer: Any, mount: str, *flags: str) -> list[str]:
+def _mount_command(trainer: Any, mount: str, *flags: str) -> list[str]:
     """Command that trains where `mount`, a shell line with the checkpoints as $1, has been run."""
     root = trainer.run_dir / "checkpoints"
     root.mkdir(parents=True, exist_ok=True)
@@ -118,8 +118,8 @@ def test_a_full_disk_stops_no_step_and_damages_no_older_checkpoint(
 ) -> None:
     # Debug takes 3.2 MB: one checkpoint fits beside the next one's beginning, two do not.
     mount = 'mount -t tmpfs -o size=5m none "$1"'
-    finished = trainer.finish(trainer.start(*_mounted(trainer, mount, *FLAGS)))
-    assert finished.code == 0, finished.printed[-3000:]
+    finished = trainer.finish(trainer.start(*_mount_command(trainer, mount, *FLAGS)))
+    assert finished.code == 0, finished.output[-3000:]
     assert finished.losses == straight("--mesh", "dp_shard=2", "--steps", "8").losses
     first, second = finished.result["checkpoints"]
     assert (first["step"], first["verified"]) == (4, True)
@@ -137,9 +137,9 @@ def test_a_read_only_mount_stops_no_step(
     _flip(root / "step-00000008" / "__0_0.distcp")
     mount = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1"'
     flags = ("--mesh", "dp_shard=2", "--steps", "10")
-    finished = trainer.finish(trainer.start(*_mounted(trainer, mount, *flags)))
-    assert finished.code == 0, finished.printed[-3000:]
-    assert "left in place (Read-only file system)" in finished.printed
+    finished = trainer.finish(trainer.start(*_mount_command(trainer, mount, *flags)))
+    assert finished.code == 0, finished.output[-3000:]
+    assert "left in place (Read-only file system)" in finished.output
     assert finished.result["resumes"][0]["from_step"] == 4
     assert finished.losses == straight(*flags).losses
     assert finished.result["checkpoints"][-1]["failure"]
@@ -153,4 +153,4 @@ def test_storage_that_vanishes_stops_no_step(trainer: Any, straight: Callable[..
     finished = trainer.train_forked(*FLAGS)
     assert finished.losses == straight("--mesh", "dp_shard=2", "--steps", "8").losses
     assert [row["verified"] for row in finished.result["checkpoints"]] == [False, False]
-    assert finished.printed.count("checkpoint of step") == 2
+    assert finished.output.count("checkpoint of step") == 2

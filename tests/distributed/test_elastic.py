@@ -46,22 +46,22 @@ def test_a_lost_node_shrinks_the_data_axis(
     # The first to come holds the rendezvous, and has to be the one that stays.
     while not _answers(port):
         assert host.poll() is None
-    other = make_trainer(trainer.directory / "other")
-    other.directory.mkdir()
-    other.run_dir = trainer.run_dir
-    guest = other.start(*other.command(*flags, *meeting), STEPWATCH_NODE="guest")
+    guest_trainer = make_trainer(trainer.directory / "other")
+    guest_trainer.directory.mkdir()
+    guest_trainer.run_dir = trainer.run_dir
+    guest = guest_trainer.start(*guest_trainer.command(*flags, *meeting), STEPWATCH_NODE="guest")
     leader = host if _leads(trainer, host, guest) else guest
     printed = read_until(leader, "step 25 ")
     for member in _family(guest.pid):
         with suppress(ProcessLookupError):
             os.kill(member, signal.SIGKILL)
-    other.finish(guest, printed if leader is guest else "")
+    guest_trainer.finish(guest, printed if leader is guest else "")
     finished = trainer.finish(host, printed if leader is host else "")
-    assert finished.code == 0, finished.printed[-3000:]
+    assert finished.code == 0, finished.output[-3000:]
     assert finished.result["world"] == 1
     assert finished.result["resumes"][0]["from_step"] >= 20
-    alone = straight(*length, "--mesh", "pp=1").losses
-    assert finished.losses[:60] == pytest.approx(alone[:60], abs=5e-5)
+    straight_losses = straight(*length, "--mesh", "pp=1").losses
+    assert finished.losses[:60] == pytest.approx(straight_losses[:60], abs=5e-5)
 
 
 def _leads(trainer: Any, host: Any, guest: Any) -> bool:

@@ -27,16 +27,16 @@ MORE_LAYOUTS = {
 
 
 def _compare(trainer: Any, straight: Callable[..., Any], flags: str) -> None:
-    alone = straight(*flags.split(), *STEPS).losses
+    straight_losses = straight(*flags.split(), *STEPS).losses
     # A checkpoint between two evaluations holds what one without them does.
     finished = trainer.train_forked(*flags.split(), *STEPS, *EVALUATE, "--checkpoint-every", "3")
-    assert finished.losses == alone
-    found = finished.result["evaluations"]
-    assert [each["evaluated"] for each in found] == [3, 6, 9, 12]
-    assert [each["marked"] for each in found] == [True, False, True, False]
-    losses = [each["loss"] for each in found]
-    assert losses == sorted(losses, reverse=True) and abs(losses[-1] - alone[-1]) < 0.5
-    assert all(each["verified"] for each in finished.result["checkpoints"])
+    assert finished.losses == straight_losses
+    evaluations = finished.result["evaluations"]
+    assert [evaluation["evaluated"] for evaluation in evaluations] == [3, 6, 9, 12]
+    assert [evaluation["marked"] for evaluation in evaluations] == [True, False, True, False]
+    losses = [evaluation["loss"] for evaluation in evaluations]
+    assert losses == sorted(losses, reverse=True) and abs(losses[-1] - straight_losses[-1]) < 0.5
+    assert all(checkpoint["verified"] for checkpoint in finished.result["checkpoints"])
 
 
 @pytest.mark.parametrize("flags", LAYOUTS.values(), ids=LAYOUTS)

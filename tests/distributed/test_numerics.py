@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-ALONE = ("--mesh", "pp=1", "--steps", "12")
+ONE_RANK = ("--mesh", "pp=1", "--steps", "12")
 FAULT = "nan-gradients:rank=0,step=5,until=6"
 
 
 def test_skip_keeps_the_parameters_of_the_step_before(
     trainer: Any, straight: Callable[..., Any]
 ) -> None:
-    losses = trainer.train_forked(*ALONE, faults=[FAULT]).losses
-    healthy = straight(*ALONE).losses
+    losses = trainer.train_forked(*ONE_RANK, faults=[FAULT]).losses
+    healthy = straight(*ONE_RANK).losses
     assert losses[:6] == healthy[:6]
     assert losses[6:] != healthy[6:]
     assert None not in losses
@@ -24,15 +24,15 @@ def test_skip_keeps_the_parameters_of_the_step_before(
 
 @pytest.mark.matrix
 def test_stop_names_the_step(trainer: Any) -> None:
-    finished = trainer.run(*ALONE, "--fault", FAULT, "--nonfinite", "stop")
+    finished = trainer.run(*ONE_RANK, "--fault", FAULT, "--nonfinite", "stop")
     assert finished.code == 1
-    assert "step 5: loss" in finished.printed
-    assert "gradient norm nan: lower --lr" in finished.printed
+    assert "step 5: loss" in finished.output
+    assert "gradient norm nan: lower --lr" in finished.output
 
 
 def test_apply_makes_later_losses_nan_and_takes_no_checkpoint_of_them(trainer: Any) -> None:
     flags = ("--nonfinite", "apply", "--checkpoint-every", "4")
-    finished = trainer.train_forked(*ALONE, *flags, faults=[FAULT])
+    finished = trainer.train_forked(*ONE_RANK, *flags, faults=[FAULT])
     assert finished.losses[6:] == [None] * 6
     steps = [row["step"] for row in finished.result["checkpoints"]]
     assert steps == [4]

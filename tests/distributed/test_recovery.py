@@ -85,15 +85,15 @@ def test_sigterm_to_torchrun_loses_no_step(
     printed = read_until(process, "step 5 ")
     process.send_signal(signal.SIGTERM)
     stopped = trainer.finish(process, printed)
-    taken = re.search(r"asked to stop: checkpoint of step (\d+) verified", stopped.printed)
-    assert taken, stopped.printed[-3000:]
-    done = int(taken[1])
+    match = re.search(r"asked to stop: checkpoint of step (\d+) verified", stopped.output)
+    assert match, stopped.output[-3000:]
+    steps_done = int(match[1])
     assert stopped.result["preempted"]
-    assert len(stopped.losses) == done < 400
-    finished = trainer.train_forked(*mesh, "--steps", str(done + 4))
+    assert len(stopped.losses) == steps_done < 400
+    finished = trainer.train_forked(*mesh, "--steps", str(steps_done + 4))
     (resume,) = finished.result["resumes"]
-    assert (resume["from_step"], resume["steps_lost"]) == (done, 0)
-    assert finished.losses == straight(*mesh, "--steps", str(done + 4)).losses
+    assert (resume["from_step"], resume["steps_lost"]) == (steps_done, 0)
+    assert finished.losses == straight(*mesh, "--steps", str(steps_done + 4)).losses
 
 
 @pytest.mark.matrix
@@ -103,7 +103,7 @@ def test_sigterm_to_the_launcher_has_its_own_exit_code(trainer: Any) -> None:
     process.send_signal(signal.SIGTERM)
     stopped = trainer.finish(process, printed)
     assert stopped.code == 75
-    assert "verified" in stopped.printed
+    assert "verified" in stopped.output
 
 
 @pytest.mark.matrix
@@ -111,7 +111,7 @@ def test_another_model_is_refused_with_the_first_key_that_differs(trainer: Any) 
     trainer.train_forked("--mesh", "pp=1", "--steps", "2")
     refused = trainer.run("--mesh", "pp=1", "--steps", "4", "--model", "tiny")
     assert refused.code == 1
-    assert "has model.feed_forward = 192, this run has 512" in refused.printed
+    assert "has model.feed_forward = 192, this run has 512" in refused.output
 
 
 @pytest.mark.matrix
@@ -124,6 +124,8 @@ def test_a_damaged_shard_stops_the_run_or_is_quarantined(trainer: Any) -> None:
     shard.write_bytes(b"x" + shard.read_bytes()[1:])
     failed = trainer.run(*flags, "--steps", "2", "--resume", "never")
     assert failed.code == 1
-    assert "shard-00000.bin" in failed.printed
-    kept = trainer.train(*flags, "--steps", "2", "--resume", "never", "--bad-shard", "quarantine")
-    assert kept.result["quarantined_shards"] == ["shard-00000.bin"]
+    assert "shard-00000.bin" in failed.output
+    quarantined = trainer.train(
+        *flags, "--steps", "2", "--resume", "never", "--bad-shard", "quarantine"
+    )
+    assert quarantined.result["quarantined_shards"] == ["shard-00000.bin"]

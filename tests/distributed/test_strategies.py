@@ -51,15 +51,15 @@ MORE_LAYOUTS = {
 }
 
 
-def _difference(found: list[float], expected: list[float]) -> float:
-    return max(abs(a - b) for a, b in zip(found, expected, strict=True))
+def _difference(losses: list[float], expected: list[float]) -> float:
+    return max(abs(a - b) for a, b in zip(losses, expected, strict=True))
 
 
 def _compare(trainer: Any, straight: Callable[..., Any], flags: str, tolerance: float) -> None:
-    alone = straight("--mesh", "pp=1", *STEPS).losses
+    straight_losses = straight("--mesh", "pp=1", *STEPS).losses
     finished = trainer.train_forked(*STEPS, *flags.split())
-    assert alone[0] > 5.4 > 4.7 > alone[-1]
-    assert _difference(finished.losses, alone) <= tolerance
+    assert straight_losses[0] > 5.4 > 4.7 > straight_losses[-1]
+    assert _difference(finished.losses, straight_losses) <= tolerance
     trained = sum(finished.result["samples"])
     assert trained > 0 and trained % (16 * 30) == 0
 
@@ -90,9 +90,9 @@ def test_losses_of_further_combinations_agree(
 def test_lossy_arithmetic_stays_within_its_tolerance(
     trainer: Any, straight: Callable[..., Any], flags: str, tolerance: float
 ) -> None:
-    alone = straight("--mesh", "pp=1", *STEPS).losses
+    straight_losses = straight("--mesh", "pp=1", *STEPS).losses
     losses = trainer.train_forked(*STEPS, *flags.split()).losses
-    assert 0.0 < _difference(losses, alone) <= tolerance
+    assert 0.0 < _difference(losses, straight_losses) <= tolerance
 
 
 def test_hooks_change_no_bit(trainer: Any, straight: Callable[..., Any]) -> None:

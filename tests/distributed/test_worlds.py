@@ -32,7 +32,7 @@ def test_a_missing_rank_is_an_error(trainer: Any) -> None:
     flags = ("--mesh", "dp_shard=2", "--timeout-seconds", "4")
     finished = trainer.finish(_rank(trainer, 0, 2, free_port(), *flags))
     assert finished.code == 1
-    (line,) = [line for line in finished.printed.splitlines() if line.startswith("stepwatch:")]
+    (line,) = [line for line in finished.output.splitlines() if line.startswith("stepwatch:")]
     assert "not all ranks joined" in line
     assert "1/2 clients joined" in line
 
@@ -60,22 +60,22 @@ def test_a_repeated_rank_is_named(trainer: Any) -> None:
         for process in ranks:
             process.kill()
             process.wait()
-    printed = "\n".join(each.printed for each in ended)
+    printed = "\n".join(run.output for run in ended)
     assert ended[0].code == 0, printed
-    assert sorted(each.code for each in ended[1:]) == [0, 1], printed
-    (refused,) = [each for each in ended if each.code]
-    assert "rank 1 was started twice" in refused.printed
+    assert sorted(run.code for run in ended[1:]) == [0, 1], printed
+    (refused,) = [run for run in ended if run.code]
+    assert "rank 1 was started twice" in refused.output
 
 
 @pytest.mark.matrix
 def test_a_world_that_does_not_fit_the_mesh_is_refused(trainer: Any) -> None:
     finished = trainer.finish(_rank(trainer, 0, 2, free_port(), "--mesh", "dp_shard=4"))
     assert finished.code == 2
-    assert "the mesh (dp_shard=4) needs 4 ranks, 2 were started" in finished.printed
+    assert "the mesh (dp_shard=4) needs 4 ranks, 2 were started" in finished.output
 
 
 def test_outside_torchrun_the_error_shows_how_to_start(trainer: Any) -> None:
     command = [sys.executable, "-m", "stepwatch.trainer", *SMALL, "--mesh", "pp=1"]
     finished = trainer.finish(trainer.start(*command))
     assert finished.code == 1
-    assert "start with `stepwatch train` or `torchrun -m stepwatch.trainer`" in finished.printed
+    assert "start with `stepwatch train` or `torchrun -m stepwatch.trainer`" in finished.output

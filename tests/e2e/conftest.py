@@ -84,8 +84,8 @@ class Site:
             response = httpx.get(f"{self.url}/v1/jobs/{JOB}", timeout=5.0)
         except httpx.HTTPError:
             return None
-        found: dict[str, Any] | None = response.json() if response.status_code == 200 else None
-        return found
+        document: dict[str, Any] | None = response.json() if response.status_code == 200 else None
+        return document
 
     def reached(self, step: int) -> Callable[[], bool]:
         """A condition: every rank's step `step` has been received."""
@@ -99,12 +99,12 @@ class Site:
     def stored_steps(self) -> list[tuple[int, int]]:
         """(rank, step) of every STEP row at rest, in the order stored."""
         store = Store.sqlite(self.store_path)
-        found: list[tuple[int, int]] = []
+        steps: list[tuple[int, int]] = []
         for payload, *_ in store.segments(JOB):
             rows = wire.decode(payload).tables.get(Kind.STEP, ())
-            found.extend((int(row["rank"]), int(row["step"])) for row in rows)
+            steps.extend((int(row["rank"]), int(row["step"])) for row in rows)
         store.close()
-        return found
+        return steps
 
     def close(self) -> None:
         """End everything."""
@@ -123,6 +123,6 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """A site of the test's own."""
-    made = Site(tmp_path)
-    yield made
-    made.close()
+    new_site = Site(tmp_path)
+    yield new_site
+    new_site.close()

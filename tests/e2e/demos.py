@@ -31,9 +31,9 @@ def demo_rings() -> set[Path]:
 
 def run_demo(folder: Path, *words: str, steps: int = STEPS) -> Ran:
     """Run a demo to its end."""
-    report, before = folder / "report.json", demo_rings()
+    report, rings_before = folder / "report.json", demo_rings()
     options = ("--steps", str(steps), "--keep", str(folder / "kept"), "--json", str(report))
     ran = subprocess.run(demo_words(*options, *words), capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert demo_rings() <= before
+    assert demo_rings() <= rings_before
     return Ran(folder / "kept", json.loads(report.read_text()), ran.stdout)

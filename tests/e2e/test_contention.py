@@ -32,7 +32,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def started() -> Iterator[Callable[..., None]]:
+def start_process() -> Iterator[Callable[..., None]]:
     """Starts processes and ends them with the test."""
     processes: list[subprocess.Popen[bytes]] = []
 
@@ -46,7 +46,7 @@ def started() -> Iterator[Callable[..., None]]:
         process.wait(10)
 
 
-class Watching:
+class Observers:
     """A real agent and a real collector, turned by hand."""
 
     def __init__(self, place: Path) -> None:
@@ -67,7 +67,7 @@ class Watching:
         self.service.evaluate()
         return self.store.incidents("contended", "open")
 
-    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+    def wait_for_incident(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
         """The first open incident that is wanted; None if there is none before the deadline."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while time.monotonic() < deadline:
@@ -79,8 +79,8 @@ class Watching:
 
     def step(self) -> int:
         """Newest step of the job."""
-        found = self.service.job("contended")
-        return 0 if found is None else found[0].current.step_history.complete_until(2)
+        entry = self.service.job("contended")
+        return 0 if entry is None else entry[0].current.step_history.complete_until(2)
 
     def close(self) -> None:
         """Close everything."""
@@ -89,36 +89,38 @@ class Watching:
 
 
 @pytest.fixture
-def watching(tmp_path: Path) -> Iterator[Watching]:
-    made = Watching(tmp_path)
-    yield made
-    made.close()
+def observers(tmp_path: Path) -> Iterator[Observers]:
+    new_observers = Observers(tmp_path)
+    yield new_observers
+    new_observers.close()
 
 
 def test_the_neighbour_on_a_ranks_cpu_is_named(
-    tmp_path: Path, started: Callable[..., None], watching: Watching
+    tmp_path: Path, start_process: Callable[..., None], observers: Observers
 ) -> None:
     script = str(Path(__file__).parent / "scripts" / "spinning_rank.py")
     for rank in range(2):
         cpu = str(CPUS[rank])
         words = [script, str(tmp_path / "rings"), str(rank), "2", cpu, str(WORK_SECONDS)]
-        started(sys.executable, *words)
+        start_process(sys.executable, *words)
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while watching.step() < 40 and time.monotonic() < deadline:
-        watching.turn()
+    while observers.step() < 40 and time.monotonic() < deadline:
+        observers.turn()
         time.sleep(1.0)
-    assert watching.step() >= 40, "the job trains"
+    assert observers.step() >= 40, "the job trains"
     shell = shutil.which("sh")
     assert shell is not None
     (tmp_path / "noisy-backup").symlink_to(shell)
     noisy = [str(tmp_path / "noisy-backup"), "-c", "while :; do :; done"]
     for _ in range(NEIGHBOURS):
-        started("taskset", "-c", str(CPUS[1]), *noisy)
-    found = watching.until(
+        start_process("taskset", "-c", str(CPUS[1]), *noisy)
+    straggler = observers.wait_for_incident(
         lambda incident: incident["rank"] == 1 and "noisy-backup" in incident["summary"]
     )
-    assert found is not None, [(i["cause"], i["summary"]) for i in watching.turn()]
-    assert (found["kind"], found["phase"], found["cause"]) == (
+    assert straggler is not None, [(i["cause"], i["summary"]) for i in observers.turn()]
+    assert (straggler["kind"], straggler["phase"], straggler["cause"]) == (
         "straggler", "forward", "cpu-contention",
     )  # fmt: skip
-    assert any(row["name"].startswith("noisy neighbour noisy-backup") for row in found["evidence"])
+    assert any(
+        row["name"].startswith("noisy neighbour noisy-backup") for row in straggler["evidence"]
+    )

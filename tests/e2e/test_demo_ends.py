@@ -15,17 +15,17 @@ from tests.waiting import until
 
 
 def test_ctrl_c_and_a_signal_after_it_leave_nothing_behind(tmp_path: Path) -> None:
-    before = demo_rings()
+    rings_before = demo_rings()
     words = demo_words("--fault", "none", "--keep", str(tmp_path / "kept"))
     demo = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until("ranks to start", lambda: any(path.glob("*/*/0") for path in demo_rings() - before))
+    until("ranks to start", lambda: any(path.glob("*/*/0") for path in demo_rings() - rings_before))
     time.sleep(3)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
         demo.send_signal(number)
         time.sleep(0.1)
     _, complaint = demo.communicate(timeout=60)
     assert (demo.returncode, complaint) == (130, "stepwatch: interrupted\n")
-    assert demo_rings() <= before
+    assert demo_rings() <= rings_before
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert str(tmp_path) not in listed.stdout
 
@@ -49,18 +49,18 @@ def test_ctrl_c_and_a_signal_after_it_leave_nothing_behind(tmp_path: Path) -> No
     ],
 )
 def test_bad_input_is_refused_in_one_line(words: list[str], code: int, complaint: str) -> None:
-    before = demo_rings()
+    rings_before = demo_rings()
     ran = subprocess.run(demo_words(*words), capture_output=True, text=True)
     assert ran.returncode == code
     assert complaint in ran.stderr and ran.stderr.count("\n") == 1
-    assert demo_rings() <= before
+    assert demo_rings() <= rings_before
 
 
 def test_a_port_in_use_is_refused_in_one_line() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         ran = subprocess.run(demo_words("--port", str(port)), capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (
         1,

@@ -30,7 +30,7 @@ class Switch:
 
     def __init__(self) -> None:
         mark = f"sw{os.getpid()}"
-        self.middle, self.nodes = f"{mark}m", [f"{mark}n{at}" for at in range(NODES)]
+        self.middle, self.nodes = f"{mark}m", [f"{mark}n{number}" for number in range(NODES)]
         try:
             self._make()
         except OSError:
@@ -50,49 +50,49 @@ class Switch:
         ip("netns", "add", self.middle)
         ip("-n", self.middle, "link", "add", "name", BRIDGE, "type", "bridge")
         ip("-n", self.middle, "link", "set", BRIDGE, "up")
-        for at, node in enumerate(self.nodes):
+        for number, node in enumerate(self.nodes):
             ip("netns", "add", node)
-            ip("link", "add", "name", f"link{at}", "netns", self.middle, "type", "veth",
+            ip("link", "add", "name", f"link{number}", "netns", self.middle, "type", "veth",
                "peer", "name", END, "netns", node)  # fmt: skip
-            ip("-n", self.middle, "link", "set", f"link{at}", "master", BRIDGE, "up")
+            ip("-n", self.middle, "link", "set", f"link{number}", "master", BRIDGE, "up")
             ip("-n", node, "link", "set", "lo", "up")
-            ip("-n", node, "address", "add", f"10.231.90.{at + 1}/24", "dev", END)
+            ip("-n", node, "address", "add", f"10.231.90.{number + 1}/24", "dev", END)
             ip("-n", node, "link", "set", END, "up")
 
 
 @pytest.fixture
 def switch() -> Iterator[Switch]:
     try:
-        made = Switch()
+        new_switch = Switch()
     except OSError as error:
         pytest.skip(f"no network namespaces here: {error}")
-    yield made
-    made.close()
+    yield new_switch
+    new_switch.close()
 
 
-def doctor(switch: Switch, at: int, kernel_log: Path) -> subprocess.Popen[str]:
+def doctor(switch: Switch, node_rank: int, kernel_log: Path) -> subprocess.Popen[str]:
     words = [
-        "ip", "netns", "exec", switch.nodes[at], STEPWATCH, "doctor", "--json", "--burn", "3",
-        "--rendezvous", f"10.231.90.1:{PORT}", "--nodes", str(NODES), "--node-rank", str(at),
-        "--kernel-log", str(kernel_log),
+        "ip", "netns", "exec", switch.nodes[node_rank], STEPWATCH, "doctor", "--json",
+        "--burn", "3", "--rendezvous", f"10.231.90.1:{PORT}", "--nodes", str(NODES),
+        "--node-rank", str(node_rank), "--kernel-log", str(kernel_log),
     ]  # fmt: skip
     # There is no resolver in a namespace: torch needs the name of its interface.
-    environ = {**os.environ, "GLOO_SOCKET_IFNAME": END, places.ENV_NODE: f"node-{at}"}
+    environ = {**os.environ, "GLOO_SOCKET_IFNAME": END, places.ENV_NODE: f"node-{node_rank}"}
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environ)
 
 
-def of_pairs(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+def pair_results(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     out, _ = process.communicate(timeout=600)
-    return [each for each in json.loads(out)["checks"] if each["check"] == "pairs"]
+    return [result for result in json.loads(out)["checks"] if result["check"] == "pairs"]
 
 
 def test_the_node_with_the_slow_link_is_named_by_all(switch: Switch, tmp_path: Path) -> None:
     (tmp_path / "kmsg").touch()
     switch.slow(2, "40mbit")
-    processes = [doctor(switch, at, tmp_path / "kmsg") for at in range(NODES)]
-    found = [of_pairs(process) for process in processes]
-    assert found[0] == found[1] == found[2], "all know all pairs"
-    assert [each["outcome"] for each in found[0]] == ["WARN", "PASS", "PASS"], found[0]
-    first = found[0][0]
+    processes = [doctor(switch, node_rank, tmp_path / "kmsg") for node_rank in range(NODES)]
+    results = [pair_results(process) for process in processes]
+    assert results[0] == results[1] == results[2], "all know all pairs"
+    assert [result["outcome"] for result in results[0]] == ["WARN", "PASS", "PASS"], results[0]
+    first = results[0][0]
     assert first["text"].startswith("node-2: ") and first["remedy"]
     assert first["problem"] == "node_problem" and first["source"]

@@ -23,9 +23,9 @@ pytest.importorskip("torch", reason="the ranks need torch")
 
 SCRIPT = Path(__file__).parent / "scripts" / "ended_rank.py"
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-PLANTED = "correct-horse-battery"
+PASSWORD = "correct-horse-battery"
 STEPS = "60"
-AT_ONCE = 3
+JOBS_AT_ONCE = 3
 
 
 class Way(NamedTuple):
@@ -53,19 +53,21 @@ MORE_WAYS = {
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     folder = tmp_path_factory.mktemp("exits")
-    made = Services(folder, folder / "rings", sys.path, environ={"PLANTED_PASSWORD": PLANTED})
+    new_services = Services(
+        folder, folder / "rings", sys.path, environ={"PLANTED_PASSWORD": PASSWORD}
+    )
     try:
-        made.start()
-        yield made
+        new_services.start()
+        yield new_services
     finally:
-        made.close()
+        new_services.close()
 
 
 def job_of(name: str) -> str:
     return name.replace("_", "-")
 
 
-def launched(services: Services, name: str, way: Way) -> subprocess.CompletedProcess[str]:
+def launch(services: Services, name: str, way: Way) -> subprocess.CompletedProcess[str]:
     """Two ranks of which one ends in a way; the job has its name."""
     folder = str(services.folder / name)
     words = (
@@ -77,66 +79,66 @@ def launched(services: Services, name: str, way: Way) -> subprocess.CompletedPro
     )
 
 
-Ended = dict[str, "Future[subprocess.CompletedProcess[str]]"]
+Runs = dict[str, "Future[subprocess.CompletedProcess[str]]"]
 
 
 @pytest.fixture(scope="module")
-def ended(services: Services) -> Iterator[Ended]:
+def runs(services: Services) -> Iterator[Runs]:
     """Every way at once, a few jobs at a time."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {name: pool.submit(launched, services, name, way) for name, way in WAYS.items()}
+    with ThreadPoolExecutor(JOBS_AT_ONCE) as pool:
+        yield {name: pool.submit(launch, services, name, way) for name, way in WAYS.items()}
 
 
-def failed(services: Services, job: str) -> dict[str, Any]:
+def failure_incident(services: Services, job: str) -> dict[str, Any]:
     """The incident of the rank that failed, once it is known what it wrote at last."""
 
-    def found() -> dict[str, Any] | None:
-        of_kind = [each for each in services.incidents(job) if each["kind"] == "rank-failed"]
-        return next(filter(written, of_kind), None)
+    def first_incident() -> dict[str, Any] | None:
+        of_kind = [
+            incident for incident in services.incidents(job) if incident["kind"] == "rank-failed"
+        ]
+        return next(filter(last_lines_of, of_kind), None)
 
-    return until(f"{job} has an incident with the last lines", found)
+    return until(f"{job} has an incident with the last lines", first_incident)
 
 
-def written(incident: dict[str, Any]) -> str:
+def last_lines_of(incident: dict[str, Any]) -> str:
     """What the rank wrote at last, or why nothing is known of it, as the evidence has it."""
-    texts = {each["name"]: each["text"] for each in incident["evidence"]}
+    texts = {entry["name"]: entry["text"] for entry in incident["evidence"]}
     return str(texts.get("it wrote at last") or texts.get("its last lines", ""))
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_the_incident_has_the_cause_and_the_line(
-    services: Services, ended: Ended, name: str
-) -> None:
-    assert ended[name].result().returncode != 0
+def test_the_incident_has_the_cause_and_the_line(services: Services, runs: Runs, name: str) -> None:
+    assert runs[name].result().returncode != 0
     check(services, name, WAYS[name])
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("name", MORE_WAYS)
 def test_further_exceptions_are_causes_too(services: Services, name: str) -> None:
-    assert launched(services, name, MORE_WAYS[name]).returncode != 0
+    assert launch(services, name, MORE_WAYS[name]).returncode != 0
     check(services, name, MORE_WAYS[name])
 
 
 def check(services: Services, name: str, way: Way) -> None:
-    incident = failed(services, job_of(name))
+    incident = failure_incident(services, job_of(name))
     assert (incident["rank"], incident["cause"]) == (1, way.cause), incident["summary"]
-    assert way.line in written(incident)
+    assert way.line in last_lines_of(incident)
     if name != "killed":
         assert way.line[:20] in incident["summary"]
 
 
 def test_what_the_user_sees_has_the_line_and_the_store_has_no_secret(
-    services: Services, ended: Ended
+    services: Services, runs: Runs
 ) -> None:
-    seen = ended["secret"].result().stderr
-    assert f"PermissionError: https://me:{PLANTED}@store/x is not ours" in seen
-    failed(services, "secret")
+    printed = runs["secret"].result().stderr
+    assert f"PermissionError: https://me:{PASSWORD}@store/x is not ours" in printed
+    failure_incident(services, "secret")
     stored = [services.store, *services.rings.rglob("*")]
     kept_files = [path for path in stored if path.parent.name == kept.FOLDER]
     assert kept_files, "they are looked at, too"
     for path in filter(Path.is_file, stored):
-        assert PLANTED.encode() not in path.read_bytes(), path
+        assert PASSWORD.encode() not in path.read_bytes(), path
 
 
 def test_the_reference_trainer_keeps_its_lines_without_the_verb(services: Services) -> None:
@@ -147,6 +149,6 @@ def test_the_reference_trainer_keeps_its_lines_without_the_verb(services: Servic
         env=environ, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert ran.returncode != 0
-    incident = failed(services, "trained")
+    incident = failure_incident(services, "trained")
     assert (incident["rank"], incident["cause"]) == (1, "process-gone"), incident["summary"]
-    assert written(incident) == EMPTY, "it is known, so its stderr was kept"
+    assert last_lines_of(incident) == EMPTY, "it is known, so its stderr was kept"

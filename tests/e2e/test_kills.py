@@ -18,7 +18,7 @@ import pytest
 from stepwatch.signals import places
 from stepwatch.trainer.run.launch import rank_environment
 from tests.distributed.conftest import SMALL
-from tests.ranks.forked import Ended, ForkedRanks
+from tests.ranks.forked import ForkedRanks, RunEnd
 from tests.waiting import until
 
 from .conftest import JOB, Site
@@ -28,7 +28,7 @@ RANKS = 4
 EVERY_STEP_ONCE = sorted((rank, step) for rank in range(RANKS) for step in range(STEPS))
 PACE = tuple(f"slow-data:rank={rank},step=0,seconds=0.5" for rank in range(RANKS))
 """Each step waits for its data, so that the run outlasts what is killed in it on any machine."""
-Train = Callable[..., "Future[Ended]"]
+Train = Callable[..., "Future[RunEnd]"]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def train(site: Site, forked_ranks: ForkedRanks) -> Iterator[Train]:
     """Starts the reference trainer for so many steps, with faults."""
     with ThreadPoolExecutor(1) as pool:
 
-        def start(steps: int, *faults: str) -> Future[Ended]:
+        def start(steps: int, *faults: str) -> Future[RunEnd]:
             environ = {**os.environ, places.ENV_RING_DIR: str(site.rings)}
             words = ["--job", JOB, "--steps", str(steps), "--run-dir", str(site.folder / "run")]
             return pool.submit(

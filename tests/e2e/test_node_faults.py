@@ -72,17 +72,22 @@ class Node(Site):
         with open(self.log, "a") as log:
             log.write(f"3,1,{time.monotonic_ns() // 1000},-;{text}\n")
 
-    def wait(self, job: str, holds: Callable[[dict[str, Any]], bool], what: str) -> dict[str, Any]:
+    def wait(
+        self, job: str, holds: Callable[[dict[str, Any]], bool], description: str
+    ) -> dict[str, Any]:
         """The first incident of a job for which that holds."""
 
-        def found() -> dict[str, Any] | None:
+        def first_incident() -> dict[str, Any] | None:
             return next(filter(holds, self.incidents(job)), None)
 
         try:
-            return until(what, found)
+            return until(description, first_incident)
         except pytest.fail.Exception as error:
-            seen = [(each["kind"], each["cause"], each["summary"]) for each in self.incidents(job)]
-            raise AssertionError(f"{error}; seen: {seen}") from error
+            incidents = [
+                (incident["kind"], incident["cause"], incident["summary"])
+                for incident in self.incidents(job)
+            ]
+            raise AssertionError(f"{error}; seen: {incidents}") from error
 
 
 @pytest.fixture(scope="module")
@@ -115,21 +120,25 @@ def test_an_xid_that_ends_a_rank_is_why_it_ended(node: Node, running: list[int])
     node.driver.devices[1]["lost"] = 1
     node.driver.write()
     of_node = node.wait(
-        "xid-79", lambda each: each["kind"] == NODE_FAULT and each["cause"] == "xid", "the fault"
+        "xid-79",
+        lambda incident: incident["kind"] == NODE_FAULT and incident["cause"] == "xid",
+        "the fault",
     )
     assert of_node["rank"] == 1
     assert of_node["summary"].endswith(
         "XID 79 (GPU no longer reachable over PCIe) (0000:3c:00 of rank 1); drain the node and "
         "reboot it"
     )
-    advice = {each["name"]: each["text"] for each in of_node["evidence"]}
+    advice = {entry["name"]: entry["text"] for entry in of_node["evidence"]}
     assert advice["advice of nvidia-catalog 2025-10-29"] == "RESTART_BM"
     lost = node.wait(
-        "xid-79", lambda each: "device-lost" in each["subject"], "the driver lost it, too"
+        "xid-79", lambda incident: "device-lost" in incident["subject"], "the driver lost it, too"
     )
     assert lost["cause"] == "device-lost" and lost["rank"] == 1
     os.kill(running[1], signal.SIGKILL)
-    failed = node.wait("xid-79", lambda each: each["kind"] == "rank-failed", "the rank failed")
+    failed = node.wait(
+        "xid-79", lambda incident: incident["kind"] == "rank-failed", "the rank failed"
+    )
     assert (failed["rank"], failed["cause"]) == (1, "device-lost")
     assert "because its device has fallen off the bus (0000:3c:00)" in failed["summary"]
     del node.driver.devices[1]["lost"]
@@ -142,14 +151,14 @@ def test_heat_that_slows_a_rank_is_why_it_is_slow(node: Node, running: list[int]
     node.driver.devices[1] |= {"throttle": int(Throttle.HARDWARE_THERMAL), "clock": 900}
     node.driver.write()
     slow = node.wait(
-        "heat", lambda each: each["cause"] == "thermal-throttle", "slow because of heat"
+        "heat", lambda incident: incident["cause"] == "thermal-throttle", "slow because of heat"
     )
     assert (slow["kind"], slow["rank"]) == ("straggler", 1)
     assert "because its device is hot and throttles, from 1980 to " in slow["summary"]
     slis = node.whole_run("heat")["slis"]
     assert slis["tensor-activity"]["value"] == pytest.approx(0.42)
     assert slis["device-busy"]["value"] == pytest.approx(0.97)
-    assert not [each for each in node.incidents("heat") if each["kind"] == NODE_FAULT]
+    assert not [incident for incident in node.incidents("heat") if incident["kind"] == NODE_FAULT]
     node.driver.devices[1] |= {"throttle": 0, "clock": 1900}
     node.driver.write()
 
@@ -162,13 +171,13 @@ def test_a_driver_that_hangs_is_why_a_rank_does_not_arrive(node: Node, running: 
     # What the test before this one did to the node may still be a fault of its own.
     fault = node.wait(
         "driver",
-        lambda each: each["kind"] == NODE_FAULT and each["cause"] == "driver-hangs",
+        lambda incident: incident["kind"] == NODE_FAULT and incident["cause"] == "driver-hangs",
         "the probe hangs",
     )
     assert "probe hangs (nvml)" in fault["summary"]
     hang = node.wait(
         "driver",
-        lambda each: each["kind"] == "hang" and each["cause"] == "driver-hangs",
+        lambda incident: incident["kind"] == "hang" and incident["cause"] == "driver-hangs",
         "the hang has a cause",
     )
     assert hang["rank"] == 0 and "because a probe of its node hangs (nvml)" in hang["summary"]
@@ -176,7 +185,7 @@ def test_a_driver_that_hangs_is_why_a_rank_does_not_arrive(node: Node, running: 
     node.driver.write()
     node.wait(
         "driver",
-        lambda each: each["id"] == fault["id"] and each["state"] == "resolved",
+        lambda incident: incident["id"] == fault["id"] and incident["state"] == "resolved",
         "the driver answers again, and the fault is over",
     )
 
@@ -207,14 +216,16 @@ def test_the_out_of_memory_killer_is_why_a_rank_was_killed(
         (little_memory / "cgroup.procs").write_text(f"{running[1]}")
 
         def failed() -> dict[str, Any] | None:
-            found = [each for each in site.incidents("oom") if each["kind"] == "rank-failed"]
-            return found[0] if found else None
+            failures = [
+                incident for incident in site.incidents("oom") if incident["kind"] == "rank-failed"
+            ]
+            return failures[0] if failures else None
 
         incident = until("the rank was killed", failed)
         assert (incident["rank"], incident["cause"]) == (1, "out-of-memory")
         assert "was killed by SIGKILL" in incident["summary"]
         assert "because the kernel's out-of-memory killer ended it" in incident["summary"]
-        texts = [each["text"] for each in incident["evidence"]]
+        texts = [entry["text"] for entry in incident["evidence"]]
         assert any(f"Killed process {running[1]} (" in text for text in texts)
     finally:
         site.close()

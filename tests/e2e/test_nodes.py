@@ -62,7 +62,7 @@ class Agent:
             self._process.wait(20)
             self._process = None
 
-    def spooled(self) -> int:
+    def spool_size(self) -> int:
         """Segments on disk."""
         return len(list((self.folder / "spool").glob("*.seg")))
 
@@ -85,13 +85,13 @@ def site(tmp_path: Path) -> Iterator[tuple[Process, Agent]]:
 def node(collector: Process) -> dict[str, Any]:
     """What the collector says of the node; empty while it does not know it."""
     response = httpx.get(f"{collector.url}/v1/nodes/{NODE}", timeout=60.0)
-    found: dict[str, Any] = response.json() if response.status_code == 200 else {}
-    return found
+    document: dict[str, Any] = response.json() if response.status_code == 200 else {}
+    return document
 
 
-def xids(found: dict[str, Any], of: str = "history") -> list[dict[str, Any]]:
+def xids(document: dict[str, Any], section: str = "history") -> list[dict[str, Any]]:
     """The XID errors among the facts: the machine of the test may have facts of its own."""
-    return [each for each in found.get(of, []) if each["fact"] == "xid"]
+    return [fact for fact in document.get(section, []) if fact["fact"] == "xid"]
 
 
 def test_a_fault_without_a_job_is_one_episode_whoever_is_killed(
@@ -99,11 +99,11 @@ def test_a_fault_without_a_job_is_one_episode_whoever_is_killed(
 ) -> None:
     collector, agent = site
     age = CATALOGUE[NodeFact.XID].quiet_seconds - LASTS_SECONDS
-    at = time.monotonic() - age
-    if at <= 0:
+    logged_s = time.monotonic() - age
+    if logged_s <= 0:
         pytest.skip(f"the machine runs for less than {age:.0f} s: no line can be so old")
     with open(agent.log, "a") as log:
-        log.write(f"3,1,{round(at * 1e6)},-;{LINE}\n")
+        log.write(f"3,1,{round(logged_s * 1e6)},-;{LINE}\n")
     failed = until("the XID is known", lambda: node(collector) if xids(node(collector)) else None)
     assert (failed["health"], failed["action"]) == ("failed", "reboot")
     assert "XID 79" in failed["reason"] and failed["faults_7d"] == 1
@@ -113,15 +113,15 @@ def test_a_fault_without_a_job_is_one_episode_whoever_is_killed(
     collector.end()
     agent.kill()
     agent.start()  # it finds the line again
-    until("the restarted agent spools what it finds", agent.spooled)
+    until("the restarted agent spools what it finds", agent.spool_size)
     collector.start()
     collector.wait_ready()
-    over = until("the XID is over", lambda: node(collector) if _over(node(collector)) else None)
+    over = until("the XID is over", lambda: node(collector) if _is_over(node(collector)) else None)
     (episode,) = xids(over)
     assert (episode["code"], episode["times"], episode["job"]) == (79, 1, None)
     assert episode["subject"].startswith("0000:3b:00") and LINE[6:] in episode["text"]
     assert over["faults_30d"] >= 1
-    if not [each for each in over["facts"] if each["severity"] != "evidence"]:
+    if not [fact for fact in over["facts"] if fact["severity"] != "evidence"]:
         assert over["health"] in ("healthy", "unknown"), over["reason"]
         assert main(["nodes", NODE, "--json", "--collector", collector.url]) == OK
         assert json.loads(capsys.readouterr().out)["node"] == NODE
@@ -131,9 +131,9 @@ def test_a_fault_without_a_job_is_one_episode_whoever_is_killed(
     assert _later(collector.store) == "unknown"
 
 
-def _over(found: dict[str, Any]) -> bool:
-    ended = any(each["ended"] is not None for each in xids(found))
-    return ended and not xids(found, "facts")
+def _is_over(document: dict[str, Any]) -> bool:
+    ended = any(episode["ended"] is not None for episode in xids(document))
+    return ended and not xids(document, "facts")
 
 
 class _Later(SystemClock):

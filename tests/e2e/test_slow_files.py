@@ -52,13 +52,13 @@ def test_a_slow_file_server_is_why_a_rank_waits_for_data(
     nodes.train("files", {ENV_BATCHES: f":{files / 'batches'}"})
     assert nodes.incidents("files") == []
     (tmp_path / "delay").write_text("1.2")
-    slow = nodes.because("files", "storage-fault")
+    slow = nodes.incident_with_cause("files", "storage-fault")
     assert slow["rank"] == 1
     assert f"because its file server answers slowly ({files})" in slow["summary"]
     assert any(
-        "fuse.test-files from slow-files: one answer" in each["text"] for each in slow["evidence"]
+        "fuse.test-files from slow-files: one answer" in entry["text"] for entry in slow["evidence"]
     )
-    own = until("the node's own incident", lambda: nodes.of_node("files"))
-    assert own["subject"].endswith(f"/file-server-slow/{files}")
+    node_incident = until("the node's own incident", lambda: nodes.node_incident("files"))
+    assert node_incident["subject"].endswith(f"/file-server-slow/{files}")
     (tmp_path / "delay").unlink()
-    until("it is over", lambda: (nodes.of_node("files") or {}).get("state") == "resolved")
+    until("it is over", lambda: (nodes.node_incident("files") or {}).get("state") == "resolved")

@@ -37,7 +37,7 @@ def test_a_limit_of_memory_is_why_a_rank_reads_slowly(
     used = int((memory_group / "memory.usage_in_bytes").read_text())
     assert used > size, "the rank's group holds the file"
     (memory_group / "memory.limit_in_bytes").write_text(str(used - 3 * size // 4))
-    slow = nodes.because("memory", "container-limit")
+    slow = nodes.incident_with_cause("memory", "container-limit")
     assert (slow["kind"], slow["rank"], slow["phase"]) == ("straggler", 1, "data")
     assert "its container is at its limit of memory" in slow["summary"]
     nodes.end()

@@ -36,7 +36,7 @@ def test_a_quota_of_cpu_time_is_why_a_rank_is_slow(cpu_group: Path, nodes: Nodes
     nodes.train("quota", {ENV_BUSY: "0.7"}, cpu_group)
     assert nodes.incidents("quota") == []
     (cpu_group / "cpu.cfs_quota_us").write_text("25000")
-    slow = nodes.because("quota", "container-limit")
+    slow = nodes.incident_with_cause("quota", "container-limit")
     assert (slow["kind"], slow["rank"]) == ("straggler", 1)
     assert "its container gets less CPU time than it asks for" in slow["summary"]
     nodes.end()
@@ -59,7 +59,7 @@ class Flapping:
         script = 'mount --bind "$0" /sys/class && exec "$@"'
         words = ["unshare", "--mount", "sh", "-c", script, str(self.cards.sys / "class"), *agent]
         with open(nodes.folder / "agent-1.log", "wb") as log:
-            nodes.others.append(subprocess.Popen(words, env=nodes.environ, stdout=log, stderr=log))
+            nodes.helpers.append(subprocess.Popen(words, env=nodes.environ, stdout=log, stderr=log))
 
     def down(self) -> None:
         """The link is lost, and the port says so."""
@@ -104,11 +104,13 @@ def test_a_port_that_flaps_is_why_collectives_are_slow(nodes: Nodes, flapping: F
     thread = threading.Thread(target=flap)
     thread.start()
     try:
-        slow = nodes.because("flaps", "network-fault")
+        slow = nodes.incident_with_cause("flaps", "network-fault")
         assert slow["node"] == "node-1"
         assert "a network port of" in slow["summary"] and "(mlx5_1/1)" in slow["summary"]
-        own = until("the node's own incident", lambda: nodes.of_node("flaps"))
-        assert own["node"] == "node-1" and own["subject"].startswith("node-1/port-")
+        node_incident = until("the node's own incident", lambda: nodes.node_incident("flaps"))
+        assert node_incident["node"] == "node-1" and node_incident["subject"].startswith(
+            "node-1/port-"
+        )
     finally:
         ended.set()
         thread.join()

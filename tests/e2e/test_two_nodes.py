@@ -39,7 +39,7 @@ class Network:
     def __init__(self) -> None:
         mark = f"sw{os.getpid()}"
         self.middle, self.nodes = f"{mark}c", [f"{mark}a", f"{mark}b"]
-        self.urls = [f"http://10.231.{78 + at}.1:{PORT}" for at in range(2)]
+        self.urls = [f"http://10.231.{78 + number}.1:{PORT}" for number in range(2)]
         try:
             self._make()
         except OSError:
@@ -49,13 +49,13 @@ class Network:
     def _make(self) -> None:
         ip("netns", "add", self.middle)
         ip("-n", self.middle, "link", "set", "lo", "up")
-        for at, node in enumerate(self.nodes):
+        for number, node in enumerate(self.nodes):
             ip("netns", "add", node)
             ip("-n", node, "link", "set", "lo", "up")
-            ip("link", "add", "name", f"link{at}", "netns", self.middle, "type", "veth",
+            ip("link", "add", "name", f"link{number}", "netns", self.middle, "type", "veth",
                "peer", "name", END, "netns", node)  # fmt: skip
-            for name, interface, last in ((self.middle, f"link{at}", 1), (node, END, 2)):
-                address = f"10.231.{78 + at}.{last}/24"
+            for name, interface, last in ((self.middle, f"link{number}", 1), (node, END, 2)):
+                address = f"10.231.{78 + number}.{last}/24"
                 ip("-n", name, "address", "add", address, "dev", interface)
                 ip("-n", name, "link", "set", interface, "up")
 
@@ -91,34 +91,35 @@ class Site:
         self.token.write_text("token-of-the-test\n")
         self.token.chmod(0o600)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.ranks = [Rank(folder / f"rings-{at // 2}", at, capacity=4096) for at in range(4)]
+        self.ranks = [Rank(folder / f"rings-{rank // 2}", rank, capacity=4096) for rank in range(4)]
         self.steps = 0
-        self._ended = threading.Event()
+        self._training_over = threading.Event()
         self._training = threading.Thread(target=self._train)
 
     def start(self) -> None:
         """Start everything."""
-        self._run(
+        self._start_verb(
             self.network.middle, "collector", "collector", "--store", str(self.store),
             "--host", "0.0.0.0", "--port", str(PORT), "--token-file", str(self.token),
         )  # fmt: skip
         until("the collector answers", lambda: self.incidents() is not None)
-        for at in range(2):
-            self.start_agent(at)
+        for number in range(2):
+            self.start_agent(number)
         self._training.start()
 
-    def start_agent(self, at: int) -> None:
+    def start_agent(self, number: int) -> None:
         """Start an agent, or start it anew on its spool."""
-        self._run(
-            self.network.nodes[at], f"agent-{at}", "agent", "--collector", self.network.urls[at],
-            "--ring-dir", str(self.folder / f"rings-{at}"), "--node", f"node-{at}", "--port", "0",
-            "--spool", str(self.folder / f"spool-{at}"), "--token-file", str(self.token),
+        self._start_verb(
+            self.network.nodes[number], f"agent-{number}", "agent", "--collector",
+            self.network.urls[number], "--ring-dir", str(self.folder / f"rings-{number}"), "--node",
+            f"node-{number}", "--port", "0", "--spool", str(self.folder / f"spool-{number}"),
+            "--token-file", str(self.token),
         )  # fmt: skip
 
-    def kill_agent(self, at: int) -> None:
+    def kill_agent(self, number: int) -> None:
         """Kill an agent as a crash would."""
-        self._processes[f"agent-{at}"].kill()
-        self._processes[f"agent-{at}"].wait()
+        self._processes[f"agent-{number}"].kill()
+        self._processes[f"agent-{number}"].wait()
 
     @property
     def store(self) -> Path:
@@ -127,7 +128,7 @@ class Site:
 
     def incidents(self) -> list[dict[str, Any]] | None:
         """Incidents of the job as the command shows them; None while nobody answers."""
-        done = subprocess.run(
+        completed = subprocess.run(
             [
                 "ip", "netns", "exec", self.network.middle, STEPWATCH, "incidents", "--json",
                 "--collector", f"http://127.0.0.1:{PORT}", "--token-file", str(self.token),
@@ -135,22 +136,24 @@ class Site:
             capture_output=True, text=True, env=self._environ(), check=False,
         )  # fmt: skip
         try:
-            found = json.loads(done.stdout)
+            answer = json.loads(completed.stdout)
         except ValueError:
             return None
-        listed: list[dict[str, Any]] = found["incidents"] if isinstance(found, dict) else found
+        listed: list[dict[str, Any]] = answer["incidents"] if isinstance(answer, dict) else answer
         return listed
 
-    def lost(self, node: str, state: str) -> bool:
+    def telemetry_lost(self, node: str, state: str) -> bool:
         """Whether there is an incident that this node sends nothing, in that state."""
         return any(
-            each["kind"] == "telemetry-lost" and each["node"] == node and each["state"] == state
-            for each in self.incidents() or ()
+            incident["kind"] == "telemetry-lost"
+            and incident["node"] == node
+            and incident["state"] == state
+            for incident in self.incidents() or ()
         )
 
     def finish(self) -> int:
         """End the training; returns how many steps each rank made."""
-        self._ended.set()
+        self._training_over.set()
         self._training.join()
         return self.steps
 
@@ -166,7 +169,7 @@ class Site:
         self.network.close()
 
     def _train(self) -> None:
-        while not self._ended.wait(STEP_SECONDS):
+        while not self._training_over.wait(STEP_SECONDS):
             for rank in self.ranks:
                 rank.steps(1)
             self.steps += 1
@@ -176,7 +179,7 @@ class Site:
         paths = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
         return {**clean, "PYTHONPATH": paths, places.ENV_RING_DIR: str(self.folder / "none")}
 
-    def _run(self, space: str, name: str, *words: str) -> None:
+    def _start_verb(self, space: str, name: str, *words: str) -> None:
         command = [STEPWATCH, *words]
         with open(self.folder / f"{name}.log", "ab") as log:
             self._processes[name] = subprocess.Popen(
@@ -190,34 +193,34 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     try:
-        made = Site(tmp_path)
+        new_site = Site(tmp_path)
     except OSError as error:
         pytest.skip(f"no network namespaces can be made here: {error}")
     try:
-        made.start()
-        yield made
+        new_site.start()
+        yield new_site
     finally:
-        made.close()
+        new_site.close()
 
 
 def test_a_cut_a_throttled_link_and_a_killed_agent_lose_and_double_nothing(site: Site) -> None:
     until("both nodes send", lambda: site.steps > 40)
     site.network.cut(1)
     begins = time.monotonic()
-    until("the cut is noticed", lambda: site.lost("node-1", "open"), every=1.0)
+    until("the cut is noticed", lambda: site.telemetry_lost("node-1", "open"), every=1.0)
     time.sleep(max(0.0, CUT_SECONDS - (time.monotonic() - begins)))
     site.network.mend(1)
-    until("it is over", lambda: site.lost("node-1", "resolved"), every=1.0)
+    until("it is over", lambda: site.telemetry_lost("node-1", "resolved"), every=1.0)
 
     site.network.throttle(1, "16kbit")
     time.sleep(15.0)
     site.network.unthrottle(1)
 
     site.kill_agent(0)
-    until("the killed agent is noticed", lambda: site.lost("node-0", "open"), every=1.0)
+    until("the killed agent is noticed", lambda: site.telemetry_lost("node-0", "open"), every=1.0)
     site.start_agent(0)
-    until("it sends again", lambda: site.lost("node-0", "resolved"), every=1.0)
+    until("it sends again", lambda: site.telemetry_lost("node-0", "resolved"), every=1.0)
 
-    made = site.finish()
-    expected = {(rank, step): 1 for rank in range(4) for step in range(1, made + 1)}
+    steps_made = site.finish()
+    expected = {(rank, step): 1 for rank in range(4) for step in range(1, steps_made + 1)}
     until("every step is stored, and none twice", lambda: stored_steps(site.store) == expected)

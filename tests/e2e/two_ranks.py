@@ -23,7 +23,7 @@ class Nodes(Site):
         super().__init__(folder, folder / "rings", ("--kernel-log", "/dev/null"))
         self.rings.mkdir()
         self.pids: list[int] = []
-        self.others: list[subprocess.Popen[bytes]] = []
+        self.helpers: list[subprocess.Popen[bytes]] = []
 
     def train(self, job: str, environ: Mapping[str, str], group: Path | None = None) -> None:
         """Start the ranks, rank 1 in a group, and wait until they have been healthy for a while."""
@@ -42,28 +42,33 @@ class Nodes(Site):
         """Wait until the job is there."""
         until(f"step {step}", lambda: ((self.job(job) or {}).get("step") or 0) >= step)
 
-    def because(self, job: str, cause: str) -> dict[str, Any]:
+    def incident_with_cause(self, job: str, cause: str) -> dict[str, Any]:
         """The first incident with this cause that is not the node's own."""
 
-        def found() -> dict[str, Any] | None:
+        def first_incident() -> dict[str, Any] | None:
             return next(
                 (
-                    each
-                    for each in self.incidents(job)
-                    if each["cause"] == cause and each["kind"] != "node-fault"
+                    incident
+                    for incident in self.incidents(job)
+                    if incident["cause"] == cause and incident["kind"] != "node-fault"
                 ),
                 None,
             )
 
         try:
-            return until(f"an incident because of {cause}", found)
+            return until(f"an incident because of {cause}", first_incident)
         except pytest.fail.Exception as error:
-            seen = [(each["kind"], each["cause"], each["summary"]) for each in self.incidents(job)]
-            raise AssertionError(f"{error}; seen: {seen}") from error
+            incidents = [
+                (incident["kind"], incident["cause"], incident["summary"])
+                for incident in self.incidents(job)
+            ]
+            raise AssertionError(f"{error}; seen: {incidents}") from error
 
-    def of_node(self, job: str) -> dict[str, Any] | None:
+    def node_incident(self, job: str) -> dict[str, Any] | None:
         """The incident of the node itself, if there is one."""
-        return next((each for each in self.incidents(job) if each["kind"] == "node-fault"), None)
+        return next(
+            (incident for incident in self.incidents(job) if incident["kind"] == "node-fault"), None
+        )
 
     def end(self) -> None:
         """End the ranks."""
@@ -72,7 +77,7 @@ class Nodes(Site):
     def close(self) -> None:
         """End everything."""
         self.end()
-        for process in self.others:
+        for process in self.helpers:
             process.kill()
             process.wait()
         super().close()
@@ -80,9 +85,9 @@ class Nodes(Site):
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[Nodes]:
-    made = Nodes(tmp_path)
+    new_nodes = Nodes(tmp_path)
     try:
-        made.start()
-        yield made
+        new_nodes.start()
+        yield new_nodes
     finally:
-        made.close()
+        new_nodes.close()

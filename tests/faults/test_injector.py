@@ -33,23 +33,23 @@ def injector(*texts: str, rank: int = 1, attempt: int = 0, **more: Any) -> Injec
     return Injector(faults, rank=rank, attempt=attempt, **more)
 
 
-def triggered(faults: Injector, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, float]]:
+def sleeps_of(faults: Injector, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, float]]:
     """(point, step, seconds) of every sleep in six steps."""
-    found: list[tuple[str, int, float]] = []
+    sleeps: list[tuple[str, int, float]] = []
     where: tuple[str, int] = ("", 0)
-    monkeypatch.setattr(time, "sleep", lambda seconds: found.append((*where, seconds)))
+    monkeypatch.setattr(time, "sleep", lambda seconds: sleeps.append((*where, seconds)))
     for step in range(6):
         for point in POINTS + SAVING:
             where = (point, step)
             faults.reach(point, step)
-    return found
+    return sleeps
 
 
 def test_slowness_triggers_at_its_point_in_each_of_its_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     faults = injector("slow-compute:rank=1,step=2,until=4,seconds=0.5", "slow-data:rank=1,step=5")
-    assert triggered(faults, monkeypatch) == [
+    assert sleeps_of(faults, monkeypatch) == [
         ("forward", 2, 0.5),
         ("forward", 3, 0.5),
         ("data", 5, 0.5),
@@ -58,14 +58,14 @@ def test_slowness_triggers_at_its_point_in_each_of_its_steps(
 
 def test_intermittent_slowness_triggers_in_each_nth_step(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = injector("slow-compute:rank=1,step=1,every=3,seconds=0.5")
-    assert triggered(faults, monkeypatch) == [("forward", 1, 0.5), ("forward", 4, 0.5)]
+    assert sleeps_of(faults, monkeypatch) == [("forward", 1, 0.5), ("forward", 4, 0.5)]
 
 
 def test_a_slow_collective_triggers_inside_it_and_a_stalled_checkpoint_where_it_begins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     faults = injector("slow-collective:rank=1,step=5", "checkpoint-stall:rank=1,step=5,seconds=2")
-    assert triggered(faults, monkeypatch) == [("transfer", 5, 0.3), ("checkpoint:begin", 5, 2.0)]
+    assert sleeps_of(faults, monkeypatch) == [("transfer", 5, 0.3), ("checkpoint:begin", 5, 2.0)]
 
 
 @pytest.mark.parametrize(("rank", "hit"), [(2, True), (3, True), (0, False)])
@@ -74,7 +74,7 @@ def test_an_imbalance_triggers_every_rank_of_the_stage(
 ) -> None:
     stage = range(2, 4) if rank >= 2 else range(2)
     faults = injector("stage-imbalance:rank=3,step=5,seconds=1", rank=rank, stage_ranks=stage)
-    assert triggered(faults, monkeypatch) == ([("forward", 5, 1.0)] if hit else [])
+    assert sleeps_of(faults, monkeypatch) == ([("forward", 5, 1.0)] if hit else [])
 
 
 def test_memory_grows_with_every_step_and_stays() -> None:
@@ -115,13 +115,13 @@ def test_the_log_has_when_a_fault_first_triggered(tmp_path: Path) -> None:
 
 def test_a_hang_triggers_once(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = injector("hang:rank=1,step=2,seconds=9")
-    assert triggered(faults, monkeypatch) == [("forward", 2, 9.0)]
+    assert sleeps_of(faults, monkeypatch) == [("forward", 2, 9.0)]
 
 
 @pytest.mark.parametrize(("rank", "attempt"), [(0, 0), (1, 1)])
 def test_others_are_left_alone(monkeypatch: pytest.MonkeyPatch, rank: int, attempt: int) -> None:
     faults = injector("hang:rank=1,step=0", "kill:rank=1,step=0", rank=rank, attempt=attempt)
-    assert triggered(faults, monkeypatch) == []
+    assert sleeps_of(faults, monkeypatch) == []
 
 
 def test_faults_come_from_the_environment() -> None:
@@ -184,7 +184,7 @@ def test_a_rank_s_own_gradient_becomes_nan_in_that_step_only() -> None:
         model.zero_grad()
         for _ in range(2):  # micro-batches
             model(torch.ones(4, 3)).sum().backward()
-        broken = [int(torch.isnan(one.grad).sum()) for one in model.parameters()]
+        broken = [int(torch.isnan(parameter.grad).sum()) for parameter in model.parameters()]
         assert broken == ([1, 0, 0, 0] if step == 3 else [0, 0, 0, 0])
 
 
@@ -224,10 +224,10 @@ def test_the_nan_is_there_before_ranks_reduce_their_gradients(
     script.write_text(REDUCED)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     ended = forked_ranks.run([str(script), how], 2, tmp_path / "logs", environment)
-    assert ended.codes == [0, 0], ended.printed
+    assert ended.codes == [0, 0], ended.output
 
 
-def turns_meanwhile(fault: str) -> int:
+def turns_during(fault: str) -> int:
     """Turns of another thread while the fault lasts."""
     turns, over = [0], threading.Event()
 
@@ -235,20 +235,22 @@ def turns_meanwhile(fault: str) -> int:
         while not over.wait(0.001):
             turns[0] += 1
 
-    beside = threading.Thread(target=turn)
-    beside.start()
-    before = turns[0]
+    counter = threading.Thread(target=turn)
+    counter.start()
+    turns_before = turns[0]
     injector(fault).reach("forward", 0)
-    counted = turns[0] - before
+    counted = turns[0] - turns_before
     over.set()
-    beside.join()
+    counter.join()
     return counted
 
 
 def test_a_held_lock_stops_every_thread_and_a_hang_stops_one() -> None:
     # The least and the most of three: a busy machine stops a thread at any moment.
-    held = min(turns_meanwhile("gil-lock:rank=1,step=0,seconds=0.3") for _ in range(3))
-    assert held < max(turns_meanwhile("hang:rank=1,step=0,seconds=0.3") for _ in range(3)) / 4
+    turns_under_lock = min(turns_during("gil-lock:rank=1,step=0,seconds=0.3") for _ in range(3))
+    assert (
+        turns_under_lock < max(turns_during("hang:rank=1,step=0,seconds=0.3") for _ in range(3)) / 4
+    )
 
 
 @pytest.mark.parametrize("bit", [0, 22, 30, 31])
@@ -257,10 +259,10 @@ def test_one_bit_flips_once_whatever_the_dtype(bit: int, dtype: str) -> None:
     torch = pytest.importorskip("torch", reason="tensors need torch")
     faults = injector(f"flip-bit:rank=1,step=1,bit={bit}")
     parameter = torch.nn.Parameter(torch.full((3, 4), 1.5, dtype=getattr(torch, dtype)))
-    before = raw(parameter)
+    raw_before = raw(parameter)
     for step in range(4):
         faults.transform("parameters", step, [parameter])
-    changed = bytes(a ^ b for a, b in zip(before, raw(parameter), strict=True))
+    changed = bytes(a ^ b for a, b in zip(raw_before, raw(parameter), strict=True))
     assert int.from_bytes(changed, "little").bit_count() == 1
     assert any(changed[: parameter.element_size()])
     assert math.isfinite(float(parameter.detach()[1, 1]))

@@ -52,7 +52,7 @@ def test_the_script_runs_and_every_step_is_recorded(
     outer = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
     environ = {**outer, "OMP_NUM_THREADS": "1", "CHECKPOINT": str(tmp_path / "saved")}
     ended = forked_ranks.run([str(program)], WORLD, tmp_path / "out", environ)
-    assert ended.codes == [0] * WORLD, ended.printed[-3000:]
+    assert ended.codes == [0] * WORLD, ended.output[-3000:]
     check(tables_in(rings), PLAIN[guide], tokens=guide in GIVES_TOKENS)
 
 

@@ -92,7 +92,7 @@ def results_of_ranks(forked_ranks: ForkedRanks, tmp_path: Path, rings: Path) -> 
         outer = {name: value for name, value in os.environ.items() if name not in LAUNCHER}
         environment = {**outer, "OMP_NUM_THREADS": "1", "OUT": str(out), **environ}
         ended = forked_ranks.run([str(program)], world, out, environment)
-        assert not any(ended.codes), f"{ended.codes}\n{ended.printed[-3000:]}"
+        assert not any(ended.codes), f"{ended.codes}\n{ended.output[-3000:]}"
         return [json.loads((out / f"{rank}.json").read_text()) for rank in range(world)]
 
     return run

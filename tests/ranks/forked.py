@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
-class Ended:
+class RunEnd:
     """How the ranks of a run ended: exit codes in order, negative for a signal, and all output."""
 
     codes: list[int]
-    printed: str
+    output: str
 
 
 class ForkedRanks:
@@ -37,7 +37,7 @@ class ForkedRanks:
         folder: Path,
         environ: Mapping[str, str],
         most_seconds: float = 300.0,
-    ) -> Ended:
+    ) -> RunEnd:
         """Run `-m module words...` or `program words...` on `world` ranks to the end.
 
         `environ` is all that the ranks get, beside their place in the world; their output is
@@ -54,7 +54,7 @@ class ForkedRanks:
         })  # fmt: skip
         codes = self._hear()
         logs = [folder / f"rank-{rank}.log" for rank in range(world)]
-        return Ended(codes, "".join(log.read_text(errors="replace") for log in logs))
+        return RunEnd(codes, "".join(log.read_text(errors="replace") for log in logs))
 
     def close(self) -> None:
         """End the server, and whatever rank still runs."""

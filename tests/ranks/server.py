@@ -53,8 +53,8 @@ def _codes(children: list[int], most_seconds: float) -> list[int]:
         if pid:
             codes[pid] = os.waitstatus_to_exitcode(status)
         if codes.get(pid, 0) or time.monotonic() > deadline:
-            for other in set(children) - set(codes):
-                os.kill(other, signal.SIGKILL)
+            for straggling_pid in set(children) - set(codes):
+                os.kill(straggling_pid, signal.SIGKILL)
         if not pid:
             time.sleep(0.005)
     return [codes[child] for child in children]

@@ -24,9 +24,9 @@ if sys.argv[1] != "ends":
 
 @pytest.fixture
 def ranks() -> Iterator[ForkedRanks]:
-    made = ForkedRanks()
-    yield made
-    made.close()
+    new_ranks = ForkedRanks()
+    yield new_ranks
+    new_ranks.close()
 
 
 def test_ranks_end_alone_with_one_that_failed_or_when_their_time_is_over(
@@ -36,7 +36,7 @@ def test_ranks_end_alone_with_one_that_failed_or_when_their_time_is_over(
     program.write_text(PROGRAM)
     environ = dict(os.environ)
     ended = ranks.run([str(program), "ends"], 2, tmp_path, environ)
-    assert ended.codes == [0, 0] and "rank 0" in ended.printed and "rank 1" in ended.printed
+    assert ended.codes == [0, 0] and "rank 0" in ended.output and "rank 1" in ended.output
     killed = -signal.SIGKILL
     assert ranks.run([str(program), "fails"], 2, tmp_path, environ).codes == [killed, 3]
     assert ranks.run([str(program), "hangs"], 2, tmp_path, environ, 1.0).codes == [killed, killed]

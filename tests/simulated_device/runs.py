@@ -43,7 +43,7 @@ def run_under_torchrun(words: list[str], ranks: int, **changes: str) -> None:
 def run(forked: ForkedRanks, words: list[str], ranks: int, folder: Path, **changes: str) -> None:
     """Run `python -m <words>` on ranks that need not import torch anew."""
     ended = forked.run(["-m", *words], ranks, folder, environment(**changes))
-    assert ended.codes == [0] * ranks, ended.printed[-3000:]
+    assert ended.codes == [0] * ranks, ended.output[-3000:]
 
 
 def figures(

@@ -81,10 +81,10 @@ class Cluster:
 
     def ask(self, *words: str) -> str:
         """What a command of Slurm prints; empty where it fails."""
-        done = subprocess.run(
+        completed = subprocess.run(
             words, env=self.environ, capture_output=True, text=True, timeout=60, check=False
         )
-        return done.stdout
+        return completed.stdout
 
     def close(self) -> None:
         """End all daemons."""
@@ -104,10 +104,10 @@ class Cluster:
             )
 
 
-def _wait(what: str, holds: object, seconds: float = 120.0) -> None:
+def _wait(description: str, holds: object, seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     assert callable(holds)
     while not holds():
         if time.monotonic() > deadline:
-            raise TimeoutError(what)
+            raise TimeoutError(description)
         time.sleep(0.2)

@@ -18,7 +18,9 @@ from tests.waiting import until
 from .cluster import PROGRAMS, Cluster
 
 DEPLOY = ROOT / "agent/deploy/slurm"
-MISSING = [each for each in PROGRAMS if not shutil.which(each, path="/usr/sbin:/usr/bin:/bin")]
+MISSING = [
+    program for program in PROGRAMS if not shutil.which(program, path="/usr/sbin:/usr/bin:/bin")
+]
 
 pytestmark = [
     pytest.mark.matrix,
@@ -50,24 +52,24 @@ class Site(Cluster):
     def submit(self, marker: Path) -> str:
         """Submit a job that writes `marker`; returns its number."""
         words = ["sbatch", "--parsable", "--no-requeue", f"--output={self.folder}/job.out"]
-        said = self.ask(*words, f"--wrap=echo trained > {marker}")
-        return said.strip()
+        answer = self.ask(*words, f"--wrap=echo trained > {marker}")
+        return answer.strip()
 
     def xid(self) -> None:
         """Let the kernel report that a device fell off the bus."""
-        at = time.monotonic_ns() // 1000
+        moment_us = time.monotonic_ns() // 1000
         text = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
-        self.kernel_log.write_text(f"3,1,{at},-;{text}\n")
+        self.kernel_log.write_text(f"3,1,{moment_us},-;{text}\n")
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    made = Site(tmp_path)
+    new_site = Site(tmp_path)
     try:
-        made.start()
-        yield made
+        new_site.start()
+        yield new_site
     finally:
-        made.close()
+        new_site.close()
 
 
 def test_a_prolog_lets_jobs_start_on_a_healthy_node_and_on_no_other(

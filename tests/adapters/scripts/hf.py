@@ -64,9 +64,9 @@ def main(folder: Path, *, adapted: bool) -> None:
     """Train; write this rank's logged losses to `folder`."""
     torch.set_num_threads(1)
     options = {"callbacks": callbacks(), "include_num_input_tokens_seen": True} if adapted else {}
-    made = trainer(folder, **options)
-    made.train()
-    losses = [entry["loss"] for entry in made.state.log_history if "loss" in entry]
+    hf_trainer = trainer(folder, **options)
+    hf_trainer.train()
+    losses = [entry["loss"] for entry in hf_trainer.state.log_history if "loss" in entry]
     name = os.environ.get("RANK", "0")
     (folder / f"{name}.json").write_text(json.dumps(losses))
     if torch.distributed.is_initialized():

@@ -19,7 +19,7 @@ from stepwatch.signals.records import phase_name
 
 RANK = int(os.environ.get("RANK", "0"))
 PAUSE_SECONDS, ACCUMULATED, ROWS, TOKENS = 0.3, 2, 2, 16
-seen: dict[str, set[str]] = defaultdict(set)
+phases_seen: dict[str, set[str]] = defaultdict(set)
 losses: list[float] = []
 
 
@@ -28,7 +28,7 @@ def look(when: str) -> None:
     time.sleep(PAUSE_SECONDS)
     for path in find_rings(places.ring_dir()):
         if path.name == str(RANK):
-            seen[when].add(phase_name(RingReader(path).live().phase))
+            phases_seen[when].add(phase_name(RingReader(path).live().phase))
 
 
 def look_at_save(*_: Any) -> None:
@@ -156,10 +156,10 @@ def accelerate(folder: Path, *, adapted: bool) -> None:
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=ACCUMULATED)
-    made = Network()
+    network = Network()
     model, optimizer, batches, held_out = accelerator.prepare(
-        made,
-        torch.optim.SGD(made.parameters(), lr=0.1),
+        network,
+        torch.optim.SGD(network.parameters(), lr=0.1),
         DataLoader(Rows(32), batch_size=ROWS),
         DataLoader(Rows(8), batch_size=ROWS),
     )
@@ -219,13 +219,13 @@ def plain(folder: Path, *, adapted: bool) -> None:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     out = Path(sys.argv[2])
-    known = {
+    trainers = {
         "plain": plain,
         "transformers": transformers,
         "lightning": lightning,
         "accelerate": accelerate,
     }
-    known[sys.argv[1]](out, adapted=sys.argv[3:] == ["adapter"])
-    found = {name: sorted(phases) for name, phases in seen.items()}
-    (out / f"{RANK}.json").write_text(json.dumps({"seen": found, "losses": losses}))
+    trainers[sys.argv[1]](out, adapted=sys.argv[3:] == ["adapter"])
+    sorted_phases = {name: sorted(phases) for name, phases in phases_seen.items()}
+    (out / f"{RANK}.json").write_text(json.dumps({"seen": sorted_phases, "losses": losses}))
     time.sleep(0.3)  # see hf.py

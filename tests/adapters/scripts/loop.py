@@ -218,13 +218,13 @@ def megatron(folder: Path, *, watched: bool) -> list[float]:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     out = Path(sys.argv[2])
-    known = {
+    trainers = {
         "accelerate": accelerate,
         "lightning": lightning,
         "deepspeed": deepspeed,
         "megatron": megatron,
     }
-    train = known[sys.argv[1]]
+    train = trainers[sys.argv[1]]
     losses = train(out, watched=sys.argv[3:] == ["adapter"])
     (out / f"{RANK}.json").write_text(json.dumps(losses))
     time.sleep(0.3)  # see hf.py

@@ -104,12 +104,12 @@ def test_alerts_do_not_keep_each_other_back() -> None:
         set(symptoms) | {name for targets in symptoms.values() for name in targets} <= ALERT_NAMES
     )
 
-    def reached(name: str, visited: frozenset[str]) -> frozenset[str]:
+    def reachable(name: str, visited: frozenset[str]) -> frozenset[str]:
         for symptom in symptoms.get(name, ()):
-            visited = visited if symptom in visited else reached(symptom, visited | {symptom})
+            visited = visited if symptom in visited else reachable(symptom, visited | {symptom})
         return visited
 
-    assert [name for name in symptoms if name in reached(name, frozenset())] == []
+    assert [name for name in symptoms if name in reachable(name, frozenset())] == []
 
 
 def test_secrets_are_files_and_nothing_else(site: dict[str, Any]) -> None:

@@ -160,10 +160,10 @@ def test_an_slo_that_does_not_exist_is_refused_as_the_collector_does(tmp_path: P
     folder = tmp_path / "slos"
     folder.mkdir()
     shipped = resources.files(asked) / "documents" / "goodput.yaml"
-    mine = shipped.read_text(encoding="utf-8").replace(
+    misspelt = shipped.read_text(encoding="utf-8").replace(
         "  name: goodput\n  display", "  name: goodputt\n  display"
     )
-    (folder / "mine.yaml").write_text(mine)
+    (folder / "mine.yaml").write_text(misspelt)
     assert parse_site(text, "site.yaml", folder).paged
 
 

@@ -59,7 +59,7 @@ def test_heatmap_and_incident(straggling: Process, visitor: Visitor) -> None:
     assert "NaN" not in page.locator("main").inner_text()
     assert "undefined" not in page.locator("main").inner_text()
     assert visitor.errors == []
-    assert {url.split("/")[2] for url in visitor.asked if not url.startswith("data:")} == {
+    assert {url.split("/")[2] for url in visitor.requests if not url.startswith("data:")} == {
         straggling.url.removeprefix("http://")
     }
 

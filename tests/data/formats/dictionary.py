@@ -36,7 +36,7 @@ class Shape:
         self.now_ns = self.began_ns + self.first * self.step_ns
         self.spread = float(10 ** rng.uniform(-3, -1.3))
 
-    def around(self, count: int, mean: float) -> Integers:
+    def durations(self, count: int, mean: float) -> Integers:
         """Positive durations around a mean."""
         noise = 1 + self.spread * self.rng.standard_normal(count)
         return np.maximum(mean * noise, 0).astype(np.int64)
@@ -47,11 +47,11 @@ class Shape:
 
     def rows(self, kind: Kind, count: int, /, **values: object) -> Rows:
         """Rows of a kind at the segment's moment with these fields."""
-        made = np.zeros(count, dtype=DTYPES[kind])
-        made["time_ns"], made["rank"] = self.now_ns, -1
+        rows = np.zeros(count, dtype=DTYPES[kind])
+        rows["time_ns"], rows["rank"] = self.now_ns, -1
         for name, value in values.items():
-            made[name] = value
-        return made
+            rows[name] = value
+        return rows
 
 
 def main(path: Path) -> None:
@@ -90,44 +90,44 @@ def steps(shape: Shape) -> dict[Kind, Rows]:
     step = np.tile(np.arange(shape.first, shape.first + shape.steps), shape.ranks)
     records = int(rng.integers(4, 9))
     parts = {"data": 0.003, "forward": 0.27, "backward": 0.5, "optimizer": 0.02, "other": 0.003}
-    made = shape.rows(
+    step_rows = shape.rows(
         Kind.STEP,
         count,
         rank=np.repeat(shape.rank, shape.steps),
         step=step,
         seq=(step + 1) * records,
-        time_ns=shape.began_ns + step * shape.step_ns + shape.around(count, shape.step_ns / 20),
-        duration_ns=shape.around(count, shape.step_ns),
-        collective_ns=shape.around(count, 0.12 * shape.step_ns),
-        pipeline_wait_ns=shape.around(count, 0.05 * shape.step_ns) * (rng.random() < 0.4),
+        time_ns=shape.began_ns + step * shape.step_ns + shape.durations(count, shape.step_ns / 20),
+        duration_ns=shape.durations(count, shape.step_ns),
+        collective_ns=shape.durations(count, 0.12 * shape.step_ns),
+        pipeline_wait_ns=shape.durations(count, 0.05 * shape.step_ns) * (rng.random() < 0.4),
         tokens=rng.choice([2048, 4096, 8192, 16384]),
         microbatches=rng.choice([1, 1, 4, 8, 16]),
         loss=rng.uniform(1, 9) + 0.05 * rng.standard_normal(count),
         grad_norm=np.nan if rng.random() < 0.4 else 1 + 0.1 * rng.standard_normal(count),
     )
     for phase, share in parts.items():
-        made[f"{phase}_ns"] = shape.around(count, share * shape.step_ns)
-    calls = collectives(shape, made)
-    found = {Kind.STEP: made, Kind.COLLECTIVE: calls}
-    return found | device_steps(shape, made, calls) if rng.random() < 0.3 else found
+        step_rows[f"{phase}_ns"] = shape.durations(count, share * shape.step_ns)
+    calls = collectives(shape, step_rows)
+    tables = {Kind.STEP: step_rows, Kind.COLLECTIVE: calls}
+    return tables | device_steps(shape, step_rows, calls) if rng.random() < 0.3 else tables
 
 
-def device_steps(shape: Shape, made: Rows, calls: Rows) -> dict[Kind, Rows]:
+def device_steps(shape: Shape, step_rows: Rows, calls: Rows) -> dict[Kind, Rows]:
     """The same steps and collectives on the ranks' devices."""
-    rng, count = shape.rng, len(made)
-    common = {name: made[name] for name in ("rank", "step", "seq", "time_ns")}
+    rng, count = shape.rng, len(step_rows)
+    common = {name: step_rows[name] for name in ("rank", "step", "seq", "time_ns")}
     rows = shape.rows(
         Kind.DEVICE_STEP,
         count,
         **common,
-        host_lead_seconds=shape.around(count, 0.3 * shape.step_ns) / 1e9,
+        host_lead_seconds=shape.durations(count, 0.3 * shape.step_ns) / 1e9,
         clock_error_seconds=rng.uniform(1e-5, 1e-3),
         boundaries=rng.choice([12, 16, 28, 40]),
     )
     for name in ("duration", "collective", "pipeline_wait", *PHASE_NAMES):
-        rows[f"{name}_seconds"] = made[f"{name}_ns"] / 1e9
+        rows[f"{name}_seconds"] = step_rows[f"{name}_ns"] / 1e9
     for name in ("data", "forward"):
-        rows[f"{name}_idle_seconds"] = shape.around(count, 1e-3 * shape.step_ns) / 1e9
+        rows[f"{name}_idle_seconds"] = shape.durations(count, 1e-3 * shape.step_ns) / 1e9
     stood = shape.rows(
         Kind.DEVICE_COLLECTIVE,
         len(calls),
@@ -142,27 +142,27 @@ def device_steps(shape: Shape, made: Rows, calls: Rows) -> dict[Kind, Rows]:
     return {Kind.DEVICE_STEP: rows, Kind.DEVICE_COLLECTIVE: stood}
 
 
-def collectives(shape: Shape, made: Rows) -> Rows:
+def collectives(shape: Shape, step_rows: Rows) -> Rows:
     """One to four operations for each of these steps."""
-    rng, each = shape.rng, shape.choice([1, 2, 3, 3, 3, 4])
-    count, step = each * len(made), np.repeat(made, each)
-    number = np.tile(rng.choice([1, 2, 16, 32, 48, 64], each), len(made))
-    waited = shape.around(count, 0.05 * shape.step_ns)
+    rng, operations = shape.rng, shape.choice([1, 2, 3, 3, 3, 4])
+    count, step = operations * len(step_rows), np.repeat(step_rows, operations)
+    number = np.tile(rng.choice([1, 2, 16, 32, 48, 64], operations), len(step_rows))
+    waited = shape.durations(count, 0.05 * shape.step_ns)
     return shape.rows(
         Kind.COLLECTIVE,
         count,
         rank=step["rank"],
         step=step["step"],
-        seq=step["seq"] - np.tile(np.arange(each, 0, -1, dtype=np.uint64), len(made)),
+        seq=step["seq"] - np.tile(np.arange(operations, 0, -1, dtype=np.uint64), len(step_rows)),
         time_ns=step["time_ns"],
-        group=np.tile(rng.choice([1, 7, int(rng.integers(1 << 32))], each), len(made)),
-        op=np.tile(rng.choice([1, 2, 3, 2, 1, 7], each), len(made)),
+        group=np.tile(rng.choice([1, 7, int(rng.integers(1 << 32))], operations), len(step_rows)),
+        op=np.tile(rng.choice([1, 2, 3, 2, 1, 7], operations), len(step_rows)),
         count=number,
         bytes=number << int(rng.integers(10, 27)),
         exposed_ns=waited,
         longest_ns=waited // number,
         first_arrival_ns=step["time_ns"].astype(np.int64)
-        - shape.around(count, 0.6 * shape.step_ns),
+        - shape.durations(count, 0.6 * shape.step_ns),
     )
 
 
@@ -175,10 +175,10 @@ def ranks(shape: Shape) -> dict[Kind, Rows]:
         rank=shape.rank,
         step=shape.first + shape.steps,
         phase=rng.integers(0, 5, count),
-        since_ns=now - shape.around(count, shape.step_ns / 4),
+        since_ns=now - shape.durations(count, shape.step_ns / 4),
         heartbeat_ns=now - rng.integers(1 << 26, size=count),
         collectives_entered=shape.first * 98 + rng.integers(0, 3, count),
-        collective_since_ns=now - shape.around(count, shape.step_ns / 5),
+        collective_since_ns=now - shape.durations(count, shape.step_ns / 5),
         collective_group=7,
         collective_op=rng.choice([1, 2, 3]),
         in_collective=rng.integers(0, 2, count),
@@ -194,7 +194,7 @@ def ranks(shape: Shape) -> dict[Kind, Rows]:
     )
     if rng.random() < 0.3:
         state["device_state"] = rng.integers(1, 4, count)
-        state["device_since_ns"] = now - shape.around(count, shape.step_ns / 4)
+        state["device_since_ns"] = now - shape.durations(count, shape.step_ns / 4)
         state["device_step"] = shape.first + shape.steps - 1
         state["device_phase"] = rng.integers(0, 5, count)
     cursor = shape.rows(
@@ -204,9 +204,9 @@ def ranks(shape: Shape) -> dict[Kind, Rows]:
         ring_id=rng.integers(1 << 63, size=count),
         next_seq=5 * (shape.first + shape.steps + 1),
     )
-    found = {Kind.RANK_STATE: state, Kind.CURSOR: cursor}
+    tables = {Kind.RANK_STATE: state, Kind.CURSOR: cursor}
     if rng.random() < 0.3:
-        found[Kind.MEMORY] = shape.rows(
+        tables[Kind.MEMORY] = shape.rows(
             Kind.MEMORY,
             count,
             rank=shape.rank,
@@ -217,7 +217,7 @@ def ranks(shape: Shape) -> dict[Kind, Rows]:
             limit_bytes=85_899_345_920,
         )
     if rng.random() < 0.25:
-        found[Kind.NUMERICS] = shape.rows(
+        tables[Kind.NUMERICS] = shape.rows(
             Kind.NUMERICS,
             count,
             rank=shape.rank,
@@ -227,7 +227,7 @@ def ranks(shape: Shape) -> dict[Kind, Rows]:
             digest_group=7,
             digest_part=rng.integers(64),
         )
-    return found
+    return tables
 
 
 def node(shape: Shape) -> dict[Kind, Rows]:
@@ -253,12 +253,12 @@ def node(shape: Shape) -> dict[Kind, Rows]:
         spool_bytes=rng.choice([0, int(rng.integers(1 << 24))]),
         version=b"0.1.0",
     )
-    found = {Kind.HOST: host, Kind.NIC: nic, Kind.AGENT: agent}
+    tables = {Kind.HOST: host, Kind.NIC: nic, Kind.AGENT: agent}
     if rng.random() < 0.4:
         device = shape.rows(Kind.DEVICE, shape.ranks, rank=shape.rank, device=range(shape.ranks))
         fill(shape, device, 1000)
-        found[Kind.DEVICE] = device
-    return found
+        tables[Kind.DEVICE] = device
+    return tables
 
 
 def fill(shape: Shape, rows: Rows, most: float) -> None:

@@ -45,7 +45,7 @@ def rows_of(kind: Kind) -> Any:
     return rows
 
 
-def expected(rows: Any) -> dict[str, list[Any]]:
+def plain_values(rows: Any) -> dict[str, list[Any]]:
     """Values by field: texts as Latin-1, floats that JSON lacks as text."""
     return {name: [_plain(value) for value in rows[name].tolist()] for name in rows.dtype.names}
 
@@ -60,8 +60,12 @@ def write_segment(folder: Path, number: str) -> None:
     """Every kind in one segment."""
     tables = {kind: rows_of(kind) for kind in Kind}
     (folder / f"segment-{number}.seg").write_bytes(wire.encode(Segment(KEY, CLOCK, tables)))
-    found = {"key": KEY, "clock": CLOCK, "tables": {int(k): expected(r) for k, r in tables.items()}}
-    _write_json(folder / f"segment-{number}.json", found)
+    document = {
+        "key": KEY,
+        "clock": CLOCK,
+        "tables": {int(k): plain_values(r) for k, r in tables.items()},
+    }
+    _write_json(folder / f"segment-{number}.json", document)
 
 
 def write_ring(folder: Path, number: str) -> None:
@@ -85,7 +89,7 @@ def write_ring(folder: Path, number: str) -> None:
             row["seq"] = ring.written + 1
             body = [row[name].item() for name, _ in BODIES[kind]]
             ring.write(kind, int(row["step"]), int(row["time_ns"]), *body)
-        tables[int(kind)] = expected(rows)
+        tables[int(kind)] = plain_values(rows)
     ring.set_heartbeat(55)
     ring.set_hook_errors(4)
     ring.close()

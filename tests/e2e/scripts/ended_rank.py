@@ -46,8 +46,8 @@ def secret() -> None:
 
 
 WAYS: dict[str, Callable[[], None]] = {
-    each.__name__: each
-    for each in (assertion, missing_module, memory, full_disk, abort, killed, secret)
+    way.__name__: way
+    for way in (assertion, missing_module, memory, full_disk, abort, killed, secret)
 }
 
 

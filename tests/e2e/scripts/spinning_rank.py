@@ -51,11 +51,11 @@ def meet(rings: Path, rank: int, world: int, step: int) -> None:
     place.mkdir(exist_ok=True)
     (place / f".{rank}").write_text(str(step))
     (place / f".{rank}").replace(place / str(rank))
-    while any(reached(place / str(other)) < step for other in range(world)):
+    while any(reached_step(place / str(peer)) < step for peer in range(world)):
         time.sleep(0.002)
 
 
-def reached(place: Path) -> int:
+def reached_step(place: Path) -> int:
     """Newest step of a rank."""
     try:
         return int(place.read_text())

@@ -19,7 +19,7 @@ from stepwatch.trainer.checkpoint.checkpointer import Checkpointer, CheckpointRe
 from stepwatch.trainer.checkpoint.search import newest_valid
 from stepwatch.trainer.checkpoint.write import Ranks
 from stepwatch.trainer.parallel.runtime import Runtime
-from tests.trainer.made import checkpoint_manifest
+from tests.trainer.builders import checkpoint_manifest
 
 Open = Callable[..., Checkpointer]
 

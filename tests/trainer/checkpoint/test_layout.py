@@ -14,14 +14,18 @@ steps = st.lists(st.integers(0, 100), unique=True, max_size=12)
 
 @given(steps, st.integers(1, 5), st.data())
 def test_the_newest_and_the_newest_verified_stay(
-    found: list[int], keep: int, data: st.DataObject
+    checkpoints: list[int], keep: int, data: st.DataObject
 ) -> None:
-    verified = set(data.draw(st.lists(st.sampled_from(found or [0]))))
-    gone = layout.steps_to_delete(found, verified, keep)
-    kept = set(found) - set(gone)
-    assert set(sorted(found)[-keep:]) <= kept
-    assert not found or not (verified & set(found)) or max(verified & set(found)) in kept
-    assert len(kept) <= keep + 1
+    verified = set(data.draw(st.lists(st.sampled_from(checkpoints or [0]))))
+    deleted = layout.steps_to_delete(checkpoints, verified, keep)
+    retained = set(checkpoints) - set(deleted)
+    assert set(sorted(checkpoints)[-keep:]) <= retained
+    assert (
+        not checkpoints
+        or not (verified & set(checkpoints))
+        or max(verified & set(checkpoints)) in retained
+    )
+    assert len(retained) <= keep + 1
 
 
 def test_only_published_checkpoints_are_seen(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.trainer.checkpoint.manifest import read_manifest, write_manifest
-from tests.trainer.made import checkpoint_manifest
+from tests.trainer.builders import checkpoint_manifest
 
 
 def test_a_manifest_reads_back(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from stepwatch.trainer.checkpoint.write import Ranks
 from stepwatch.trainer.parallel.runtime import Runtime
 from stepwatch.trainer.run.directory import rank_directory
 from tests.other_users import OTHER, give_away, needs_root
-from tests.trainer.made import checkpoint_manifest
+from tests.trainer.builders import checkpoint_manifest
 
 
 def saved(root: Path, step: int = 4) -> Path:

@@ -14,7 +14,7 @@ from stepwatch.trainer.checkpoint import layout
 from stepwatch.trainer.checkpoint.manifest import entry_of, write_manifest
 from stepwatch.trainer.checkpoint.search import newest_valid, require_same_identity
 from stepwatch.trainer.integrity import file_digest
-from tests.trainer.made import checkpoint_manifest
+from tests.trainer.builders import checkpoint_manifest
 
 
 def test_a_checkpoint_without_files_is_invalid(tmp_path: Path) -> None:

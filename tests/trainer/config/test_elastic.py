@@ -7,7 +7,7 @@ import pytest
 from stepwatch.signals.errors import UsageError
 from stepwatch.trainer.config.elastic import fit_mesh
 from stepwatch.trainer.config.mesh import MeshShape, parse_mesh
-from tests.trainer.made import options_of
+from tests.trainer.builders import options_of
 
 
 def test_an_elastic_mesh_shrinks_its_data_axes_only() -> None:

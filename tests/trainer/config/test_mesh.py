@@ -15,9 +15,9 @@ shapes = st.builds(MeshShape, pp=sizes, dp_replicate=sizes, dp_shard=sizes, tp=s
 
 @given(shapes)
 def test_every_rank_has_its_own_coordinates(shape: MeshShape) -> None:
-    found = [tuple(shape.coordinates_of(rank).index.values()) for rank in range(shape.world)]
-    assert len(set(found)) == shape.world
-    assert sorted(found) == found
+    coordinates = [tuple(shape.coordinates_of(rank).index.values()) for rank in range(shape.world)]
+    assert len(set(coordinates)) == shape.world
+    assert sorted(coordinates) == coordinates
 
 
 @given(shapes)

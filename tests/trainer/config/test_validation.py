@@ -7,7 +7,7 @@ import pytest
 from stepwatch.faults import parse_fault
 from stepwatch.signals.errors import UsageError
 from stepwatch.trainer.config.validation import validate, validate_faults, warnings_for
-from tests.trainer.made import options_of
+from tests.trainer.builders import options_of
 
 REFUSED = {
     "--mesh pp=3": "4 layers of tiny cannot be divided into 3 stages",
@@ -72,9 +72,9 @@ def test_too_few_microbatches_give_a_warning_with_the_idle_time() -> None:
 def test_a_fault_that_cannot_be_injected_is_refused_with_the_reason(
     fault: str, flags: str, reason: str
 ) -> None:
-    asked = [parsed for parsed in [parse_fault(fault)] if parsed is not None]
+    requested = [parsed for parsed in [parse_fault(fault)] if parsed is not None]
     if not reason:
-        validate_faults(options_of(flags), asked)
+        validate_faults(options_of(flags), requested)
         return
     with pytest.raises(UsageError, match=reason):
-        validate_faults(options_of(flags), asked)
+        validate_faults(options_of(flags), requested)

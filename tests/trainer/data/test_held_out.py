@@ -42,8 +42,8 @@ def test_nothing_of_it_is_trained_on(text: Path, tmp_path: Path) -> None:
 
 def test_data_ranks_read_every_sequence_once(text: Path, tmp_path: Path) -> None:
     write_held_out(tmp_path, str(text), _USED, held_out_bytes(_BATCHES, _BATCH, _LENGTH))
-    whole, parts = _read(tmp_path, 0, 1), [_read(tmp_path, part, 2) for part in range(2)]
-    for batch, *of_ranks in zip(whole, *parts, strict=True):
+    sequences, parts = _read(tmp_path, 0, 1), [_read(tmp_path, part, 2) for part in range(2)]
+    for batch, *of_ranks in zip(sequences, *parts, strict=True):
         assert torch.equal(batch, torch.cat(of_ranks))
 
 

@@ -23,8 +23,8 @@ def test_reading_ahead_and_resuming_change_nothing(dataset: Dataset, ahead: int)
 
 
 def test_the_fault_injection_point_is_reached_before_every_batch(dataset: Dataset) -> None:
-    seen: list[int] = []
+    points: list[int] = []
     share = BatchSlice(batch=4, part=0, parts=1, seed=9)
-    loader = Loader(dataset, share, 3, 6, ahead=2, before_next=seen.append)
+    loader = Loader(dataset, share, 3, 6, ahead=2, before_next=points.append)
     for number, _ in enumerate(loader, start=1):
-        assert seen == list(range(3, 3 + number))
+        assert points == list(range(3, 3 + number))

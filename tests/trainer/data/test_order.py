@@ -15,9 +15,9 @@ def test_an_epoch_reads_everything_once(count: int, seed: int, epoch: int) -> No
 
 @given(step=st.integers(0, 50), parts=st.sampled_from([1, 2, 4]), count=st.integers(1, 60))
 def test_any_number_of_data_ranks_reads_the_same_batch(step: int, parts: int, count: int) -> None:
-    whole = sequence_numbers(step, 8, 0, 1, count, 3)
+    expected = sequence_numbers(step, 8, 0, 1, count, 3)
     shared = [n for part in range(parts) for n in sequence_numbers(step, 8, part, parts, count, 3)]
-    assert shared == whole
+    assert shared == expected
 
 
 def test_steps_run_through_epochs_without_a_gap() -> None:

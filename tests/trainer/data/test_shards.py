@@ -38,8 +38,8 @@ def test_text_files_are_joined_in_sorted_order(tmp_path: Path, text: Path) -> No
 
 def test_the_same_text_gives_the_same_shards_anywhere(tmp_path: Path, text: Path) -> None:
     first = prepare_shards(tmp_path / "one", str(text), LIMIT)
-    again = prepare_shards(tmp_path / "two", str(text), LIMIT)
-    assert first.digest == again.digest
+    repeated = prepare_shards(tmp_path / "two", str(text), LIMIT)
+    assert first.digest == repeated.digest
 
 
 def test_long_text_is_cut_into_equal_shards_and_at_the_limit(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_another_source_is_refused(tmp_path: Path, text: Path) -> None:
 
 
 def test_a_directory_of_shards_is_used_in_place(tmp_path: Path, text: Path) -> None:
-    made = prepare_shards(tmp_path / "shards", str(text), LIMIT)
-    assert prepare_shards(tmp_path / "elsewhere", str(tmp_path / "shards"), LIMIT) == made
+    shards = prepare_shards(tmp_path / "shards", str(text), LIMIT)
+    assert prepare_shards(tmp_path / "elsewhere", str(tmp_path / "shards"), LIMIT) == shards
     assert not (tmp_path / "elsewhere").exists()
 
 

@@ -7,7 +7,7 @@ import math
 import torch
 
 from stepwatch.trainer.model.decoder import Attention, rotary_angles, rotate
-from tests.trainer.made import DEBUG, LENGTH, decoder_stage, tokens, whole
+from tests.trainer.builders import DEBUG, LENGTH, debug_model, decoder_stage, tokens
 
 
 @torch.no_grad()
@@ -20,7 +20,7 @@ def test_the_stages_in_a_row_equal_the_whole_model() -> None:
     hidden = tokens()
     for stage in stages:
         hidden = stage(hidden)
-    assert torch.equal(hidden, whole()(tokens()))
+    assert torch.equal(hidden, debug_model()(tokens()))
 
 
 def test_the_parameter_names_of_the_stages_are_those_of_the_whole_model() -> None:
@@ -29,18 +29,18 @@ def test_the_parameter_names_of_the_stages_are_those_of_the_whole_model() -> Non
         decoder_stage(range(2, 4), first=False, last=True),
     ]
     names = [name for stage in stages for name, _ in stage.named_parameters()]
-    assert sorted(names) == sorted(name for name, _ in whole().named_parameters())
+    assert sorted(names) == sorted(name for name, _ in debug_model().named_parameters())
 
 
 @torch.no_grad()
 def test_no_logit_depends_on_a_later_byte() -> None:
-    text, model = tokens(), whole()
-    before = model(text)
+    text, model = tokens(), debug_model()
+    original = model(text)
     text[:, 10] += 1
     text %= 256
-    after = model(text)
-    assert torch.equal(after[:, :10], before[:, :10])
-    assert not torch.equal(after[:, 10:], before[:, 10:])
+    changed = model(text)
+    assert torch.equal(changed[:, :10], original[:, :10])
+    assert not torch.equal(changed[:, 10:], original[:, 10:])
 
 
 @torch.no_grad()
@@ -61,7 +61,7 @@ def test_shared_keys_equal_repeated_keys() -> None:
     attention = Attention(DEBUG)
     hidden = torch.randn(2, LENGTH, DEBUG.width)
     angles = rotary_angles(DEBUG.head_width, LENGTH, DEBUG.rotary_base)
-    found = attention(hidden, angles)
+    grouped = attention(hidden, angles)
     query = rotate(attention._heads(attention.query(hidden)), angles)
     repeats = DEBUG.heads // DEBUG.kv_heads
     key = rotate(attention._heads(attention.key(hidden)), angles).repeat_interleave(repeats, 1)
@@ -70,4 +70,4 @@ def test_shared_keys_equal_repeated_keys() -> None:
     later = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
     mixed = scores.masked_fill(later, -math.inf).softmax(-1) @ value
     expected = attention.output(mixed.transpose(1, 2).flatten(2))
-    assert torch.allclose(found, expected, atol=1e-5)
+    assert torch.allclose(grouped, expected, atol=1e-5)

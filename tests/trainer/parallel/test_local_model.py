@@ -7,7 +7,7 @@ import torch
 from stepwatch.trainer.config.sizes import model_sizes
 from stepwatch.trainer.parallel.local_model import autocast_dtype, build_local_model
 from stepwatch.trainer.parallel.runtime import Runtime
-from tests.trainer.made import options_of
+from tests.trainer.builders import options_of
 
 
 def test_one_rank_holds_the_whole_model(runtime: Runtime) -> None:
@@ -15,8 +15,8 @@ def test_one_rank_holds_the_whole_model(runtime: Runtime) -> None:
     assert (model.stage_indices, model.stage_count) == ([0], 1)
     assert model.has_first
     assert model.has_last
-    found = sum(parameter.numel() for parameter in model.named_parameters().values())
-    assert found == model_sizes()["debug"].parameters
+    count = sum(parameter.numel() for parameter in model.named_parameters().values())
+    assert count == model_sizes()["debug"].parameters
 
 
 def test_weight_decay_applies_to_matrices_only(runtime: Runtime) -> None:

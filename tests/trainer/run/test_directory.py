@@ -28,23 +28,23 @@ def test_a_given_directory_is_created_and_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", ["", "run"])
 def test_an_error_of_the_launch_is_not_reported_as_one_of_the_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_dir: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match="python"), launcher_directory(given):
+    with pytest.raises(FileNotFoundError, match="python"), launcher_directory(run_dir):
         raise FileNotFoundError("python")
 
 
 def test_a_directory_below_a_file_is_refused_by_launcher_and_rank(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    given = str(tmp_path / "file" / "run")
+    run_dir = str(tmp_path / "file" / "run")
     with (
         pytest.raises(ConfigurationError, match="as run directory: Not a directory"),
-        launcher_directory(given),
+        launcher_directory(run_dir),
     ):
         pass
     with pytest.raises(ConfigurationError, match="as run directory: Not a directory"):
-        rank_directory(given)
+        rank_directory(run_dir)
 
 
 def test_ranks_of_one_launch_share_a_temporary_directory(
@@ -54,8 +54,8 @@ def test_ranks_of_one_launch_share_a_temporary_directory(
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "launch-1")
     assert rank_directory("") == rank_directory("")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "launch-2")
-    other = rank_directory("")
-    assert {path.name for path in tmp_path.iterdir()} >= {other.name}
+    second_directory = rank_directory("")
+    assert {path.name for path in tmp_path.iterdir()} >= {second_directory.name}
     assert len(list(tmp_path.iterdir())) == 2
 
 

@@ -23,11 +23,11 @@ def test_a_resume_drops_and_counts_the_steps_to_train_again(open_history: OpenHi
     line = history.resume(4, now=1016.0)
     assert (line.from_step, line.steps_lost, line.seconds) == (4, 3, 10.0)
     history.append(step_line(4))
-    again = open_history()
-    assert [step.step for step in again.steps] == [0, 1, 2, 3, 4]
-    assert again.resumes == [line]
-    assert again.checkpoints[0]["step"] == 4
-    assert again.evaluations == first.evaluations
+    reopened = open_history()
+    assert [step.step for step in reopened.steps] == [0, 1, 2, 3, 4]
+    assert reopened.resumes == [line]
+    assert reopened.checkpoints[0]["step"] == 4
+    assert reopened.evaluations == first.evaluations
 
 
 def test_a_cut_off_last_line_is_dropped(open_history: OpenHistory, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from stepwatch.signals.errors import UsageError
 from stepwatch.trainer.run.launch import rank_environment, torchrun_command
-from tests.trainer.made import options_of
+from tests.trainer.builders import options_of
 
 
 def test_the_torchrun_command_has_ranks_restarts_and_rendezvous() -> None:

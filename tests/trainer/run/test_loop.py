@@ -12,7 +12,7 @@ def test_checkpoints_are_due_at_the_interval_and_after_the_last_step(
     every: int, due: list[int]
 ) -> None:
     steps = range(1, 11)
-    assert [done for done in steps if checkpoint_due(done, 10, every, overdue=False)] == due
+    assert [step for step in steps if checkpoint_due(step, 10, every, overdue=False)] == due
 
 
 def test_an_overdue_checkpoint_is_due_at_any_step() -> None:

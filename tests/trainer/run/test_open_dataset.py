@@ -13,7 +13,7 @@ from stepwatch.trainer.data.shards import SHARD_BYTES
 from stepwatch.trainer.parallel.runtime import Runtime
 from stepwatch.trainer.run.directory import SHARDS_DIRECTORY
 from stepwatch.trainer.run.open_dataset import open_dataset, shards_directory
-from tests.trainer.made import options_of
+from tests.trainer.builders import options_of
 
 
 @pytest.fixture
@@ -31,9 +31,9 @@ def _damage(run_dir: Path) -> None:
 def test_the_dataset_holds_all_sequences(
     options: Options, tmp_path: Path, runtime: Runtime
 ) -> None:
-    found = open_dataset(options, tmp_path / "run", runtime)
-    assert len(found.dataset) == (SHARD_BYTES - 1) // 32 + SHARD_BYTES // 64
-    assert found.quarantined_shards == []
+    dataset = open_dataset(options, tmp_path / "run", runtime)
+    assert len(dataset.dataset) == (SHARD_BYTES - 1) // 32 + SHARD_BYTES // 64
+    assert dataset.quarantined_shards == []
 
 
 def test_a_damaged_shard_is_named(options: Options, tmp_path: Path, runtime: Runtime) -> None:
@@ -46,13 +46,13 @@ def test_a_damaged_shard_is_named(options: Options, tmp_path: Path, runtime: Run
 def test_a_quarantined_shard_is_not_read(
     options: Options, tmp_path: Path, runtime: Runtime
 ) -> None:
-    whole = open_dataset(options, tmp_path, runtime)
+    complete = open_dataset(options, tmp_path, runtime)
     _damage(tmp_path)
     options = replace(options, data=replace(options.data, bad_shard="quarantine"))
-    found = open_dataset(options, tmp_path, runtime)
-    assert found.quarantined_shards == ["shard-00000.bin"]
-    assert 0 < len(found.dataset) < len(whole.dataset)
-    assert found.digest == whole.digest
+    dataset = open_dataset(options, tmp_path, runtime)
+    assert dataset.quarantined_shards == ["shard-00000.bin"]
+    assert 0 < len(dataset.dataset) < len(complete.dataset)
+    assert dataset.digest == complete.digest
 
 
 def test_missing_text_is_an_error(tmp_path: Path, runtime: Runtime) -> None:
@@ -66,5 +66,5 @@ def test_a_directory_of_shards_is_used_in_place(
 ) -> None:
     open_dataset(options, tmp_path, runtime)
     shards = tmp_path / SHARDS_DIRECTORY
-    again = replace(options, data=replace(options.data, data=str(shards)))
-    assert shards_directory(again, tmp_path / "other") == shards
+    reused = replace(options, data=replace(options.data, data=str(shards)))
+    assert shards_directory(reused, tmp_path / "other") == shards

@@ -19,13 +19,13 @@ def _parameters() -> list[nn.Parameter]:
 
 @pytest.mark.parametrize("limit", [0.5, 1000.0])
 def test_clipping_equals_torchs_own(limit: float) -> None:
-    ours, theirs = _parameters(), _parameters()
+    ours, reference = _parameters(), _parameters()
     gradients = local_gradients(ours)
     norm = squared_norm_share(gradients, 1, torch.device("cpu")).sqrt()
     scale_gradients(gradients, norm, limit)
-    expected = nn.utils.clip_grad_norm_(theirs, limit)
+    expected = nn.utils.clip_grad_norm_(reference, limit)
     assert float(norm) == pytest.approx(float(expected), rel=1e-6)
-    for a, b in zip(ours, theirs, strict=True):
+    for a, b in zip(ours, reference, strict=True):
         if a.grad is not None and b.grad is not None:
             assert torch.allclose(a.grad, b.grad, rtol=1e-5)
 

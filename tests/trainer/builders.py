@@ -22,12 +22,12 @@ def options_of(flags: str) -> Options:
 
 def decoder_stage(layers: range, *, first: bool, last: bool, seed: int = 3) -> DecoderStage:
     """A stage of the debug model with its initial weights."""
-    made = DecoderStage(DEBUG, layers, first=first, last=last, length=LENGTH)
-    initialise(made, seed, DEBUG.layers)
-    return made
+    stage = DecoderStage(DEBUG, layers, first=first, last=last, length=LENGTH)
+    initialise(stage, seed, DEBUG.layers)
+    return stage
 
 
-def whole() -> DecoderStage:
+def debug_model() -> DecoderStage:
     """The debug model as one stage."""
     return decoder_stage(range(DEBUG.layers), first=True, last=True)
 
