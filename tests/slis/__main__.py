@@ -12,7 +12,7 @@ from typing import Any
 from stepwatch.cli import text
 from tests import matrices
 from tests.slis.cases import CASES, NOT_MOVED, Case, Row
-from tests.slis.run import Ran, SliSite
+from tests.slis.run import SliRun, SliSite
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -49,27 +49,27 @@ def main(words: Sequence[str]) -> int:
     return int(not rows or not all(row["agrees"] for row in rows))
 
 
-def rows_of(case: Case, ran: Ran) -> Iterator[dict[str, Any]]:
+def rows_of(case: Case, run: SliRun) -> Iterator[dict[str, Any]]:
     """Each SLI of a case with its three values, the figure by hand, and whether they agree."""
     for row in case.rows:
-        by_hand, after_value = row.figure(ran.trained), ran.values_after.get(row.sli)
+        figure, after_value = row.figure(run.record), run.values_after.get(row.sli)
         if row.has_before:
-            by_hand += (ran.values_before.get(row.sli) or 0.0) * (1 - by_hand)
+            figure += (run.values_before.get(row.sli) or 0.0) * (1 - figure)
         yield {
             "sli": row.sli,
             "moved_by": case.moved_by,
-            "before": ran.values_before.get(row.sli),
-            "during": ran.during.get(row.sli),
+            "before": run.values_before.get(row.sli),
+            "during": run.during.get(row.sli),
             "after": after_value,
-            "by_hand": by_hand,
-            "agrees": agrees(row, after_value, by_hand),
+            "by_hand": figure,
+            "agrees": agrees(row, after_value, figure),
         }
 
 
-def agrees(row: Row, measured: float | None, by_hand: float) -> bool:
+def agrees(row: Row, measured: float | None, figure: float) -> bool:
     """Whether an SLI is what it should be; one that is unknown is not."""
-    allowed = row.share * abs(by_hand) + row.absolute
-    return measured is not None and abs(measured - by_hand) <= allowed
+    allowed = row.share * abs(figure) + row.absolute
+    return measured is not None and abs(measured - figure) <= allowed
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -79,13 +79,13 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         "|-----|----------|--------|--------|-------|---------|",
     ]
     for row in rows:
-        values = (_shown(row[name]) for name in ("before", "during", "after", "by_hand"))
+        values = (_format(row[name]) for name in ("before", "during", "after", "by_hand"))
         off = "" if row["agrees"] else " **differs**"
         lines.append(f"| {row['sli']} | {row['moved_by']} | {' | '.join(values)}{off} |")
     return "\n".join(lines)
 
 
-def _shown(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return text.UNKNOWN if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tests.slis import by_hand
-from tests.slis.by_hand import Figure
+from tests.slis import figures
+from tests.slis.figures import Figure
 
 BEGINS, ENDS, STEPS = 50, 90, 140
 """Steps before which a fault begins and ends, and steps of a run: long enough that accounts, which
@@ -51,16 +51,16 @@ CASES = (
         "nothing",
         [],
         [
-            Row("job-success", by_hand.just(1.0)),
-            Row("attempt-success", by_hand.just(1.0)),
-            Row("checkpoint-success", by_hand.verified),
-            Row("checkpoint-stall", by_hand.stalled, 0.3),
-            Row("time-to-durable", by_hand.durable),
-            Row("time-to-complete", by_hand.complete, 0.0, 15.0),
-            Row("verified-checkpoint-age", by_hand.since_verified, 0.15, 1.0),
-            Row("telemetry-completeness", by_hand.just(1.0)),
-            Row("convergence", by_hand.just(0.0)),
-            Row("cost-per-million-tokens", by_hand.cost, 0.3),
+            Row("job-success", figures.constant(1.0)),
+            Row("attempt-success", figures.constant(1.0)),
+            Row("checkpoint-success", figures.verified_share),
+            Row("checkpoint-stall", figures.stall_share, 0.3),
+            Row("time-to-durable", figures.durable_seconds),
+            Row("time-to-complete", figures.completion_seconds, 0.0, 15.0),
+            Row("verified-checkpoint-age", figures.verified_age_seconds, 0.15, 1.0),
+            Row("telemetry-completeness", figures.constant(1.0)),
+            Row("convergence", figures.constant(0.0)),
+            Row("cost-per-million-tokens", figures.cost, 0.3),
         ],
     ),
     Case(
@@ -68,13 +68,13 @@ CASES = (
         "rank 2 computes 0.5 s longer",
         _during("slow-compute:rank=2,seconds=0.5"),
         [
-            Row("step-time-p50", by_hand.percentile(50)),
-            Row("step-time-p95", by_hand.percentile(95)),
-            Row("step-time-p99", by_hand.percentile(99)),
-            Row("step-time-spread", by_hand.spread),
-            Row("step-time", by_hand.usual_share, 0.0, 0.05),
-            Row("throughput", by_hand.throughput),
-            Row("arrival-skew", by_hand.of_the_others, 0.15, 0.05),
+            Row("step-time-p50", figures.percentile(50)),
+            Row("step-time-p95", figures.percentile(95)),
+            Row("step-time-p99", figures.percentile(99)),
+            Row("step-time-spread", figures.spread),
+            Row("step-time", figures.usual_share, 0.0, 0.05),
+            Row("throughput", figures.throughput),
+            Row("arrival-skew", figures.share_of_other_ranks, 0.15, 0.05),
         ],
     ),
     Case(
@@ -82,34 +82,34 @@ CASES = (
         "rank 2 waits 1.5 s longer for data",
         _during("slow-data:rank=2,seconds=1.5"),
         [
-            Row("data-wait", by_hand.of_one_rank, 0.15, 0.03),
-            Row("arrival-skew", by_hand.of_the_others, 0.15, 0.05),
+            Row("data-wait", figures.share_of_one_rank, 0.15, 0.03),
+            Row("arrival-skew", figures.share_of_other_ranks, 0.15, 0.05),
         ],
     ),
     Case(
         "slow-collective",
         "a transfer takes 0.5 s longer",
         _during("slow-collective:rank=2,seconds=0.5"),
-        [Row("exposed-communication", by_hand.of_all_ranks, 0.0, 0.05, has_before=True)],
+        [Row("exposed-communication", figures.share_of_all_ranks, 0.0, 0.05, has_before=True)],
     ),
     Case(
         "checkpoint-stall",
         "rank 0 stands 4 s longer in saves",
         _during("checkpoint-stall:rank=0,seconds=4"),
-        [Row("checkpoint-stall", by_hand.stalled_on_one, 0.2, 0.005)],
+        [Row("checkpoint-stall", figures.single_rank_stall_share, 0.2, 0.005)],
         (*_FLAT, "--checkpoint-every", "10"),
     ),
     Case(
         "nan-gradients",
         "gradients of rank 1 are not finite, once",
         [f"nan-gradients:rank=1,step={BEGINS},until={BEGINS + 1}"],
-        [Row("convergence", by_hand.just(1.0))],
+        [Row("convergence", figures.constant(1.0))],
     ),
     Case(
         "stage-imbalance",
         "a pipeline's last stage computes 0.1 s longer a microbatch",
         [f"stage-imbalance:rank=2,seconds=0.1,step={BEGINS}"],
-        [Row("bubble-over-ideal", by_hand.bubble_over_ideal, 0.3, 0.05)],
+        [Row("bubble-over-ideal", figures.bubble_over_ideal, 0.3, 0.05)],
         ("--mesh", "pp=2,dp_shard=2", "--schedule", "1f1b"),
     ),
     Case(
@@ -117,14 +117,14 @@ CASES = (
         "SIGKILL of rank 1 in step 70, the newest good save at 60, one restart",
         ["kill:rank=1,step=70"],
         [
-            Row("job-success", by_hand.just(1.0)),
-            Row("attempt-success", by_hand.just(0.5)),
-            Row("goodput", by_hand.kept_share, 0.0, 0.03),
-            Row("interruptions", by_hand.per_device_days, 0.2, 0.0),
-            Row("resume-success", by_hand.just(1.0)),
-            Row("requeue-rate", by_hand.just(0.5)),
-            Row("lost-steps", by_hand.lost_steps, 0.0, 0.0),
-            Row("recovery-time", by_hand.without_progress, 0.25, 2.0),
+            Row("job-success", figures.constant(1.0)),
+            Row("attempt-success", figures.constant(0.5)),
+            Row("goodput", figures.kept_share, 0.0, 0.03),
+            Row("interruptions", figures.per_device_days, 0.2, 0.0),
+            Row("resume-success", figures.constant(1.0)),
+            Row("requeue-rate", figures.constant(0.5)),
+            Row("lost-steps", figures.lost_steps, 0.0, 0.0),
+            Row("recovery-time", figures.idle_seconds, 0.25, 2.0),
         ],
         (*_FLAT, "--restarts", "1"),
     ),
@@ -132,7 +132,7 @@ CASES = (
         "preemption",
         "SIGTERM to the launcher at step 70",
         [],
-        [Row("preemptions", by_hand.just(1.0))],
+        [Row("preemptions", figures.constant(1.0))],
         stop_at=70,
     ),
 )

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from stepwatch.trainer.config.options import Options
 from tests.services import ServiceError, Services
-from tests.slis.by_hand import DEVICE_HOUR, Trained, read
 from tests.slis.cases import BEGINS, STEPS, Case
+from tests.slis.figures import DEVICE_HOUR, RunRecord, read
 
 _EVERY_SECONDS = 0.5
 _LONGEST_SECONDS = 900.0
@@ -23,13 +23,13 @@ _SETTLED_SECONDS = 8.0
 Values = dict[str, float | None]
 
 
-class Ran(NamedTuple):
+class SliRun(NamedTuple):
     """The SLIs of a run at its three moments, and what the trainer itself wrote."""
 
     values_before: Values
     during: Values
     values_after: Values
-    trained: Trained
+    record: RunRecord
 
 
 class SliSite(Services):
@@ -49,7 +49,7 @@ class SliSite(Services):
         rows: list[dict[str, Any]] = response.json()["slis"] if response.is_success else []
         return {sli["name"]: sli["value"] for sli in rows}
 
-    def run(self, case: Case) -> Ran:
+    def run(self, case: Case) -> SliRun:
         """Train, and read.
 
         Raises:
@@ -85,7 +85,7 @@ class SliSite(Services):
         time.sleep(_SETTLED_SECONDS)
         options = Options()
         tokens = options.parallel.batch * options.model.length
-        return Ran(
+        return SliRun(
             moments.get("before", {}),
             moments.get("during", {}),
             self.values(case.name),

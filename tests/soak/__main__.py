@@ -122,14 +122,14 @@ def _soak(plan: Plan) -> int:
 
 
 def _report(soak: Soak, checks: list[Check], seconds: float) -> None:
-    back = soak.disturbed.back_seconds
+    back = soak.disturbances.back_seconds
     slowest = f", back after {min(back):.1f} to {max(back):.1f} s" if back else ""
     rows = [[check.claim, "yes" if check.holds else "NO", check.detail] for check in checks]
     print()
     print(text.table(["what", "holds", "found"], rows, "", left_columns=3))
     verdict = "everything held" if all(check.holds for check in checks) else "it did NOT hold"
     print(
-        f"\nseed {soak.plan.seed}: {verdict}; {soak.disturbed.words()}{slowest}; "
+        f"\nseed {soak.plan.seed}: {verdict}; {soak.disturbances.words()}{slowest}; "
         f"{seconds:.0f} s in all, {os.cpu_count()} cores"
     )
 

@@ -76,7 +76,7 @@ def one_writer_an_epoch(writes: Sequence[Write]) -> Check:
     return Check("no split verdict: one writer an epoch", words, not split and len(writes) > 0)
 
 
-def taken_over(writes: Sequence[Write], disturbed: Sequence[Disturbance]) -> Check:
+def takeovers(writes: Sequence[Write], disturbed: Sequence[Disturbance]) -> Check:
     """After the holder was disturbed the other replica writes soon."""
     waits = []
     for action, replica, moment_s in disturbed:

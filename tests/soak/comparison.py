@@ -22,7 +22,7 @@ OPENED_SECONDS = 60.0
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-6
 """Sums of the same floats in another order differ by so much at most."""
 _KEYS = [name for name, _ in KEY]
-_WHOLE = [*_KEYS, *(name for name, _ in DIGEST)]
+_IDENTITY_FIELDS = [*_KEYS, *(name for name, _ in DIGEST)]
 _TIMES = ("good", "total", "cumulative_good", "cumulative_total")
 
 
@@ -37,9 +37,9 @@ class Check(NamedTuple):
 def stored_once(receipts: Rows, stored: Rows) -> Iterator[Check]:
     """Everything that was acknowledged is stored, once, with the content that was sent."""
     tries = receipts[receipts["what"] == SENT]
-    sent, times = np.unique(tries[_WHOLE], return_counts=True)
+    sent, times = np.unique(tries[_IDENTITY_FIELDS], return_counts=True)
     acknowledgements = receipts[np.isin(receipts["what"], (ACCEPTED, DUPLICATE))]
-    acknowledged = np.unique(acknowledgements[_WHOLE])
+    acknowledged = np.unique(acknowledgements[_IDENTITY_FIELDS])
     repeated = int((receipts["what"] == DUPLICATE).sum())
     refused = int((receipts["what"] == OTHER).sum())
     open_tries = len(sent) - len(acknowledged)
@@ -54,7 +54,7 @@ def stored_once(receipts: Rows, stored: Rows) -> Iterator[Check]:
     )
     twice = int((counts > 1).sum())
     yield Check("no segment was new twice", f"{twice} of {len(keys):,}", twice == 0)
-    stored_keys = stored[_WHOLE]
+    stored_keys = stored[_IDENTITY_FIELDS]
     lost = int((~np.isin(acknowledged[_KEYS], stored_keys[_KEYS])).sum())
     yield Check("acknowledged segments are stored", f"{lost} lost", lost == 0)
     doubled = len(stored_keys) - len(np.unique(stored_keys[_KEYS]))
@@ -117,7 +117,7 @@ def same_incidents(
     incidents: Incidents, expected: Incidents, longest_gap: float
 ) -> Iterator[Check]:
     """The incidents are those of the undisturbed run, but for when they opened."""
-    ours, expected_shown = _shown(incidents), _shown(expected)
+    ours, expected_shown = _describe(incidents), _describe(expected)
     names = [_name(incident) for incident in expected_shown]
     missing = [name for name in names if names.count(name) > _names(ours).count(name)]
     more = [name for name in _names(ours) if _names(ours).count(name) > names.count(name)]
@@ -150,7 +150,7 @@ def same_incidents(
 def faults_found(faults: Sequence[str], incidents: Incidents) -> Check:
     """Each injected fault has an incident of its step."""
     steps = [int(fault.split("step=")[1].split(",")[0]) for fault in faults]
-    since_steps = [incident["since_step"] for incident in _shown(incidents)]
+    since_steps = [incident["since_step"] for incident in _describe(incidents)]
     missed = [
         fault
         for fault, step in zip(faults, steps, strict=True)
@@ -173,7 +173,7 @@ def never_fell(falls: Falls) -> Check:
     return Check("counters of /metrics never fell", words, not falls.drops and falls.series > 0)
 
 
-def _shown(incidents: Incidents) -> list[Mapping[str, Any]]:
+def _describe(incidents: Incidents) -> list[Mapping[str, Any]]:
     """Those that people are shown, in an order that does not depend on when they opened."""
     shown = [incident for incident in incidents if incident["state"] != "merged"]
     return sorted(shown, key=lambda incident: (_name(incident), incident["began_at"]))

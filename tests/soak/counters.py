@@ -30,12 +30,12 @@ class Falls:
     def __init__(self) -> None:
         self.drops: list[Fall] = []
         self.readings = 0
-        self._known: dict[str, tuple[int, float]] = {}
+        self._last_values: dict[str, tuple[int, float]] = {}
 
     @property
     def series(self) -> int:
         """How many were seen so far."""
-        return len(self._known)
+        return len(self._last_values)
 
     def read(self, text: str, life: int) -> None:
         """Take in one answer of `/metrics` of the `life`-th process.
@@ -43,14 +43,14 @@ class Falls:
         A process counts for itself from zero; what a job has done it does not forget.
         """
         self.readings += 1
-        for series, value, of_job in counted(text):
-            before_life, previous = self._known.get(series, (life, value))
+        for series, value, of_job in counter_samples(text):
+            before_life, previous = self._last_values.get(series, (life, value))
             if value < previous and (of_job or before_life == life):
                 self.drops.append(Fall(series, previous, value, before_life == life))
-            self._known[series] = (life, value)
+            self._last_values[series] = (life, value)
 
 
-def counted(text: str) -> Iterator[tuple[str, float, bool]]:
+def counter_samples(text: str) -> Iterator[tuple[str, float, bool]]:
     """(series, value, whether it is about a job) of every sample that only counts up."""
     for family in text_string_to_metric_families(text):
         if family.type not in _COUNTS:

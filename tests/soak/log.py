@@ -15,7 +15,7 @@ from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Segment
 
-from .receipts import DIGEST, KEY, noted
+from .receipts import DIGEST, KEY, identify
 
 STORED = np.dtype([("position", "<i8"), *KEY, *DIGEST])
 """One stored segment."""
@@ -25,7 +25,7 @@ STEP = np.dtype(
     [("rank", "<i4"), ("step", "<i8"), ("end_ns", "<i8"), ("seconds", "<f8"), ("pauses", "<f8")]
 )
 """Of a STEP record: when it ended (wall), and how long it took, all and not working, in seconds."""
-_AT_ONCE = 256
+_BATCH_SEGMENTS = 256
 _NEVER = 1 << 62
 """Unix nanoseconds of what did not begin."""
 
@@ -54,12 +54,12 @@ def read_log(store: Store, job: str, copy: Path) -> StoredLog:
     """Read and decode every stored segment of a job; `copy` becomes a file of their bytes."""
     stored: list[tuple[int | bytes, ...]] = []
     places: list[tuple[int, int, int]] = []
-    steps = _Gathered()
+    steps = _StepBuffer()
     began_ns = _NEVER
     with open(copy, "wb") as file:
         for payload, _, position in store.segments(job):
             segment = wire.decode(payload)
-            stored.append((position, *noted(payload).row(0)[1:]))
+            stored.append((position, *identify(payload).row(0)[1:]))
             places.append((segment.clock.wall_ns, file.tell(), len(payload)))
             file.write(payload)
             steps.add(segment)
@@ -73,11 +73,11 @@ def read_log(store: Store, job: str, copy: Path) -> StoredLog:
     )
 
 
-class _Gathered:
+class _StepBuffer:
     """STEP rows of many segments, turned into `STEP` some hundred segments at a time."""
 
     def __init__(self) -> None:
-        self._done: list[Rows] = []
+        self._converted: list[Rows] = []
         self._waiting: list[Rows] = []
         self._offsets: list[int] = []
 
@@ -87,12 +87,12 @@ class _Gathered:
             return
         self._waiting.append(rows)
         self._offsets.append(segment.clock.wall_ns - segment.clock.monotonic_ns)
-        if len(self._waiting) == _AT_ONCE:
+        if len(self._waiting) == _BATCH_SEGMENTS:
             self._turn()
 
     def rows(self) -> Rows:
         self._turn()
-        return np.concatenate([np.zeros(0, dtype=STEP), *self._done])
+        return np.concatenate([np.zeros(0, dtype=STEP), *self._converted])
 
     def _turn(self) -> None:
         if not self._waiting:
@@ -104,7 +104,7 @@ class _Gathered:
         steps["end_ns"] = records["time_ns"].astype(np.int64) + offsets
         steps["seconds"] = records["duration_ns"] / 1e9
         steps["pauses"] = (records["checkpoint_ns"] + records["eval_ns"]) / 1e9
-        self._done.append(steps)
+        self._converted.append(steps)
         self._waiting, self._offsets = [], []
 
 

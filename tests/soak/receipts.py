@@ -26,7 +26,7 @@ RECEIPT = np.dtype([("what", "u1"), *KEY, *DIGEST])
 _codec = Codec(3, dictionary=True)
 
 
-class Noted(NamedTuple):
+class SegmentIdentity(NamedTuple):
     """A segment's key, and the two halves of its digest."""
 
     key: SegmentKey
@@ -39,14 +39,14 @@ class Noted(NamedTuple):
         return verdict, key.node.encode(), key.attempt, key.spool, key.sequence, self.high, self.low
 
 
-def noted(data: bytes) -> Noted:
+def identify(data: bytes) -> SegmentIdentity:
     """Key and digest of a segment; the digest is that of its content, however it is compressed."""
     _, header, payload, raw_size = open_frame(data)
     content = hashlib.blake2b(header, digest_size=16)
     content.update(_codec.inflate(payload, raw_size))
     digest = content.digest()
     halves = (int.from_bytes(half, "little") for half in (digest[:8], digest[8:]))
-    return Noted(wire.peek_key(data), *halves)
+    return SegmentIdentity(wire.peek_key(data), *halves)
 
 
 class Receipts:
@@ -60,13 +60,13 @@ class Receipts:
         """Note what a request is about to send."""
         if request.method != "POST" or not request.content:
             return
-        segments = [noted(piece) for piece in wire.split(request.content)]
+        segments = [identify(piece) for piece in wire.split(request.content)]
         request.extensions["noted"] = segments
         self._write([segment.row(SENT) for segment in segments])
 
     def response(self, response: httpx.Response) -> None:
         """Note what was answered to it."""
-        segments: list[Noted] | None = response.request.extensions.get("noted")
+        segments: list[SegmentIdentity] | None = response.request.extensions.get("noted")
         if not segments or response.status_code != 200:
             return
         verdicts = json.loads(response.read())["verdicts"]

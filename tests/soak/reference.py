@@ -17,7 +17,7 @@ from stepwatch.collector.store import Store
 from .log import StoredLog
 
 _SECOND = 1_000_000_000
-_AT_ONCE = 64
+_BATCH_SEGMENTS = 64
 _AFTERWARDS_SECONDS = 20
 """How long it goes on after the last segment, so that what is over is closed."""
 
@@ -58,7 +58,7 @@ def _replay(
     began, due = clock.now_ns, clock.now_ns + _SECOND
     body: list[bytes] = []
     for wall_ns, data in log.bodies():
-        if len(body) == _AT_ONCE or wall_ns >= due:
+        if len(body) == _BATCH_SEGMENTS or wall_ns >= due:
             service.receive(b"".join(body))
             body = []
         while wall_ns >= due:

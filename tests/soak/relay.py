@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-_AT_ONCE = 1 << 16
+_CHUNK_BYTES = 1 << 16
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
-        while data := await reader.read(_AT_ONCE):
+        while data := await reader.read(_CHUNK_BYTES):
             writer.write(data)
             await writer.drain()
     except ConnectionError:

@@ -31,7 +31,7 @@ class ReplicaSoak(Soak):
         self._server = PostgresqlServer()
         self._receiver = Receiver()
         self._relays: dict[str, subprocess.Popen[bytes]] = {}
-        self._done: list[Disturbance] = []
+        self._disturbances: list[Disturbance] = []
 
     def close(self) -> None:
         """End what still runs, the database last."""
@@ -62,13 +62,13 @@ class ReplicaSoak(Soak):
 
     def _disturb_once(self, sender: subprocess.Popen[bytes]) -> None:
         """The next kind of disturbance, to a replica at random."""
-        action = TURNS[len(self._done) % len(TURNS)]
+        action = TURNS[len(self._disturbances) % len(TURNS)]
         collector = self._random.choice(self._collectors)
-        self._done.append(Disturbance(action, collector.name, time.time()))
+        self._disturbances.append(Disturbance(action, collector.name, time.time()))
         if action == "killed":
             self._kill(collector, sender)
             return
-        self.disturbed.counts[action] += 1
+        self.disturbances.counts[action] += 1
         process = self._relays[collector.name] if action == "cut off" else collector
         process.send_signal(signal.SIGSTOP)
         try:
@@ -81,7 +81,7 @@ class ReplicaSoak(Soak):
         engine = sa.create_engine(self._store)
         writes = audit.writes(engine)
         yield audit.one_writer_an_epoch(writes)
-        yield audit.taken_over(writes, self._done)
+        yield audit.takeovers(writes, self._disturbances)
         with engine.connect() as connection:
             keys = connection.execute(sa.text("SELECT key FROM outbox")).scalars().all()
             shown = sa.text("SELECT id FROM incident WHERE state <> 'merged'")
@@ -109,13 +109,13 @@ class ReplicaSoak(Soak):
 
 def delivered_once(keys: Sequence[str], receiver: Receiver) -> Check:
     """Every row of the outbox arrived under its key, always with the same content."""
-    missing = len(set(keys) - receiver.taken.keys())
-    more = len(receiver.taken.keys() - set(keys))
-    repeats = receiver.taken.total() - len(receiver.taken)
+    missing = len(set(keys) - receiver.deliveries.keys())
+    more = len(receiver.deliveries.keys() - set(keys))
+    repeats = receiver.deliveries.total() - len(receiver.deliveries)
     differing = sum(len(bodies) > 1 for bodies in receiver.bodies.values())
     words = (
         f"{len(keys)} rows, {missing} not delivered, {more} of no row, {differing} with two "
-        f"contents; {len(receiver.refused)} refused at first, {repeats} repeated under their key"
+        f"contents; {len(receiver.refusals)} refused at first, {repeats} repeated under their key"
     )
     fine = not (missing or more or differing or receiver.without_key) and len(keys) > 0
     return Check("each outbox row was delivered once by its key", words, fine)

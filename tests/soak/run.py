@@ -37,7 +37,7 @@ Note = Callable[[str], None]
 
 
 @dataclass
-class Disturbed:
+class Disturbances:
     """What was done to collectors, and how they came back; seconds."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -56,9 +56,9 @@ class Soak:
 
     def __init__(self, plan: Plan, note: Note) -> None:
         self.plan = plan
-        self.disturbed = Disturbed()
+        self.disturbances = Disturbances()
         self._note = note
-        self._noted = 0.0
+        self._last_note_at = 0.0
         self._began = time.monotonic()
         self._random = random.Random(plan.seed)
         self._store = plan.store
@@ -82,7 +82,7 @@ class Soak:
             *self.plan.simulation,
         )  # fmt: skip
         self._disturb(self._sender)
-        self._until_over(self._sender)
+        self._wait_for_end(self._sender)
         for scraper in self._scrapers:
             scraper.close()
         codes = [collector.end() for collector in self._collectors]
@@ -131,7 +131,7 @@ class Soak:
                 return
             began = time.monotonic()
             self._disturb_once(sender)
-            self.disturbed.gaps.append(time.monotonic() - began)
+            self.disturbances.gaps.append(time.monotonic() - began)
 
     def _disturb_once(self, sender: subprocess.Popen[bytes]) -> None:
         """Do one thing to a collector, and undo it."""
@@ -140,9 +140,9 @@ class Soak:
     def _kill(self, collector: Collector, sender: subprocess.Popen[bytes]) -> None:
         """Kill a collector with -9 and start it again."""
         collector.end(signal.SIGKILL)
-        self.disturbed.counts["killed"] += 1
+        self.disturbances.counts["killed"] += 1
         self._wait(self._random.uniform(0.0, _DEAD_SECONDS), sender)
-        self.disturbed.back_seconds.append(collector.start(self._progress))
+        self.disturbances.back_seconds.append(collector.start(self._progress))
 
     def _wait(self, seconds: float, sender: subprocess.Popen[bytes]) -> bool:
         """Wait so long, with progress; whether the fleet ended before."""
@@ -156,15 +156,15 @@ class Soak:
 
     def _progress(self) -> None:
         now = time.monotonic()
-        if now - self._noted < PROGRESS_SECONDS:
+        if now - self._last_note_at < PROGRESS_SECONDS:
             return
-        self._noted = now
-        back = self.disturbed.back_seconds
+        self._last_note_at = now
+        back = self.disturbances.back_seconds
         last = f", last back after {back[-1]:.1f} s" if back else ""
-        disturbances = self.disturbed.words() or "not disturbed yet"
+        disturbances = self.disturbances.words() or "not disturbed yet"
         self._note(f"{now - self._began:5.0f} s  {disturbances}{last}; fleet {self._fleet}")
 
-    def _until_over(self, sender: subprocess.Popen[bytes]) -> None:
+    def _wait_for_end(self, sender: subprocess.Popen[bytes]) -> None:
         """Wait for the fleet's end, and until the collector has evaluated all of it."""
         deadline = time.monotonic() + self.plan.seconds + _OVER_SECONDS
         while not self._wait(1.0, sender):
@@ -208,7 +208,7 @@ class Soak:
         finally:
             store.close()
         undisturbed = reference.undisturbed_incidents(log, JOB, self._note_slowly)
-        gap = max(self.disturbed.gaps, default=0.0)
+        gap = max(self.disturbances.gaps, default=0.0)
         yield from comparison.same_incidents(incidents, undisturbed, gap)
         yield comparison.faults_found(self.plan.faults, undisturbed)
         for scraper in self._scrapers:
@@ -221,8 +221,8 @@ class Soak:
         yield comparison.records_once(log.steps, self.plan.ranks, steps)
 
     def _note_slowly(self, words: str) -> None:
-        if time.monotonic() - self._noted >= PROGRESS_SECONDS:
-            self._noted = time.monotonic()
+        if time.monotonic() - self._last_note_at >= PROGRESS_SECONDS:
+            self._last_note_at = time.monotonic()
             self._note(words)
 
 

@@ -26,7 +26,7 @@ _TIMEOUT_SECONDS = 10.0
 _PROBE_SECONDS, _PROBE_TIMEOUT_SECONDS = 1.0, 2.0
 
 
-class Balanced(httpx.BaseTransport):
+class LoadBalancer(httpx.BaseTransport):
     """Sends each request to the next of `urls`, as a load balancer does: each is asked every second
     whether it is ready, and left out from a failure on until it is."""
 
@@ -35,7 +35,7 @@ class Balanced(httpx.BaseTransport):
         self._transport = httpx.HTTPTransport()
         self._turn = 0
         self._is_out = [False] * len(urls)
-        self._closed = threading.Event()
+        self._closing = threading.Event()
         self._probes = [
             threading.Thread(target=self._probe, args=(number, url), daemon=True)
             for number, url in enumerate(urls)
@@ -60,7 +60,7 @@ class Balanced(httpx.BaseTransport):
     def _probe(self, number: int, url: str) -> None:
         """Ask one of them whether it is ready, until the end."""
         with httpx.Client(base_url=url, timeout=_PROBE_TIMEOUT_SECONDS) as client:
-            while not self._closed.wait(_PROBE_SECONDS):
+            while not self._closing.wait(_PROBE_SECONDS):
                 try:
                     answer = client.get("/readyz")
                     self._is_out[number] = not answer.is_success
@@ -75,7 +75,7 @@ class Balanced(httpx.BaseTransport):
 
     def close(self) -> None:
         """Ask no more, and close all connections."""
-        self._closed.set()
+        self._closing.set()
         for probe in self._probes:
             probe.join()
         self._transport.close()
@@ -92,7 +92,7 @@ def main(words: list[str]) -> int:
     client = httpx.Client(
         base_url=arguments.collector,
         timeout=_TIMEOUT_SECONDS,
-        transport=Balanced([arguments.collector, *arguments.also]),
+        transport=LoadBalancer([arguments.collector, *arguments.also]),
         event_hooks={"request": [receipts.request], "response": [receipts.response]},
     )
     with client:

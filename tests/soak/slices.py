@@ -59,12 +59,12 @@ def brute_force(log: StoredLog, ranks: int) -> dict[str, Rows]:
     stands = steps.longest > np.maximum(_STANDS * baseline, baseline + _STANDS_SECONDS)
     moved = np.where(stands, steps.busy * (baseline / steps.longest), steps.busy)
     return {
-        GOODPUT: _summed(steps, np.minimum(moved, allocated), allocated, ranks),
-        STEP_TIME: _summed(steps, timely, steps.busy, ranks),
+        GOODPUT: _slice_rows(steps, np.minimum(moved, allocated), allocated, ranks),
+        STEP_TIME: _slice_rows(steps, timely, steps.busy, ranks),
     }
 
 
-def _summed(
+def _slice_rows(
     steps: Steps,
     good: np.ndarray[tuple[int], np.dtype[np.float64]],
     total: np.ndarray[tuple[int], np.dtype[np.float64]],

@@ -30,7 +30,7 @@ RANKS, STEPS = 16, 80
 EPOCH_NS = 1_790_000_000 * 1_000_000_000
 
 
-class Soaked:
+class SoakRun:
     """What a run left: receipts, the log, slices, incidents."""
 
     def __init__(self, folder: Path) -> None:
@@ -72,41 +72,41 @@ def _bodies() -> Iterator[bytes]:
 
 
 @pytest.fixture(scope="module")
-def soaked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soaked]:
-    run = Soaked(tmp_path_factory.mktemp("soaked"))
+def soak_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SoakRun]:
+    run = SoakRun(tmp_path_factory.mktemp("soaked"))
     yield run
     run.store.close()
 
 
-def failed(checks: Iterator[Check]) -> list[str]:
+def failed_claims(checks: Iterator[Check]) -> list[str]:
     return [check.claim for check in checks if not check.holds]
 
 
-def test_a_whole_store_holds(soaked: Soaked) -> None:
+def test_a_whole_store_holds(soak_run: SoakRun) -> None:
     checks = [
-        *comparison.stored_once(soaked.receipts, soaked.log.stored),
-        comparison.positions_once(soaked.log.stored["position"]),
-        comparison.records_once(soaked.log.steps, RANKS, STEPS),
+        *comparison.stored_once(soak_run.receipts, soak_run.log.stored),
+        comparison.positions_once(soak_run.log.stored["position"]),
+        comparison.records_once(soak_run.log.steps, RANKS, STEPS),
         *(
-            comparison.same_slices(sli, stored_slices(soaked.store.engine, sli), expected)
-            for sli, expected in slices.brute_force(soaked.log, RANKS).items()
+            comparison.same_slices(sli, stored_slices(soak_run.store.engine, sli), expected)
+            for sli, expected in slices.brute_force(soak_run.log, RANKS).items()
         ),
     ]
-    assert failed(iter(checks)) == []
+    assert failed_claims(iter(checks)) == []
     assert "1 known already" in checks[0].detail
     assert len(checks) == 9
 
 
-def test_incidents_of_the_undisturbed_run_are_found_and_compared(soaked: Soaked) -> None:
+def test_incidents_of_the_undisturbed_run_are_found_and_compared(soak_run: SoakRun) -> None:
     lines: list[str] = []
-    expected = undisturbed_incidents(soaked.log, JOB, lines.append)
+    expected = undisturbed_incidents(soak_run.log, JOB, lines.append)
     assert [(item["kind"], item["rank"]) for item in expected] == [("straggler", 5)]
-    assert failed(comparison.same_incidents(soaked.incidents, expected, 0.0)) == []
+    assert failed_claims(comparison.same_incidents(soak_run.incidents, expected, 0.0)) == []
     assert comparison.faults_found(["slow-compute:rank=5,step=40"], expected).holds
     assert lines
 
 
-def without(rows: Rows, index: int) -> Rows:
+def drop_row(rows: Rows, index: int) -> Rows:
     """All rows but one."""
     return np.delete(rows, index)
 
@@ -114,53 +114,55 @@ def without(rows: Rows, index: int) -> Rows:
 @pytest.mark.parametrize(
     ("damage", "noticed"),
     [
-        (lambda rows: without(rows, 3), "acknowledged segments are stored"),
+        (lambda rows: drop_row(rows, 3), "acknowledged segments are stored"),
         (lambda rows: np.append(rows, rows[3:4]), "each is stored once"),
-        (lambda rows: changed(rows, "high"), "with the content that was sent"),
+        (lambda rows: alter(rows, "high"), "with the content that was sent"),
     ],
 )
 def test_a_segment_lost_doubled_or_changed_is_noticed(
-    soaked: Soaked, damage: Any, noticed: str
+    soak_run: SoakRun, damage: Any, noticed: str
 ) -> None:
-    assert failed(comparison.stored_once(soaked.receipts, damage(soaked.log.stored))) == [noticed]
+    assert failed_claims(
+        comparison.stored_once(soak_run.receipts, damage(soak_run.log.stored))
+    ) == [noticed]
 
 
-def changed(rows: Rows, name: str) -> Rows:
+def alter(rows: Rows, name: str) -> Rows:
     """Rows of which the fourth is another in one column."""
     copied = rows.copy()
     copied[name][3] += 1
     return copied
 
 
-def test_a_segment_never_acknowledged_or_new_twice_is_noticed(soaked: Soaked) -> None:
-    receipts, stored = soaked.receipts, soaked.log.stored
+def test_a_segment_never_acknowledged_or_new_twice_is_noticed(soak_run: SoakRun) -> None:
+    receipts, stored = soak_run.receipts, soak_run.log.stored
     accepted = np.flatnonzero(receipts["what"] == ACCEPTED)
-    assert failed(comparison.stored_once(without(receipts, accepted[0]), stored)) == [
+    assert failed_claims(comparison.stored_once(drop_row(receipts, accepted[0]), stored)) == [
         "sent segments were acknowledged"
     ]
     repeated = np.append(receipts, receipts[accepted[:1]])
-    assert failed(comparison.stored_once(repeated, stored)) == ["no segment was new twice"]
+    assert failed_claims(comparison.stored_once(repeated, stored)) == ["no segment was new twice"]
 
 
-def test_positions_and_records_that_repeat_or_miss_are_noticed(soaked: Soaked) -> None:
-    positions, steps = soaked.log.stored["position"], soaked.log.steps
-    for wrong in (without(positions, 0), np.append(positions, positions[:1])):
+def test_positions_and_records_that_repeat_or_miss_are_noticed(soak_run: SoakRun) -> None:
+    positions, steps = soak_run.log.stored["position"], soak_run.log.steps
+    for wrong in (drop_row(positions, 0), np.append(positions, positions[:1])):
         assert not comparison.positions_once(wrong).holds
-    for wrong in (without(steps, 9), np.append(steps, steps[9:10])):
+    for wrong in (drop_row(steps, 9), np.append(steps, steps[9:10])):
         assert not comparison.records_once(wrong, RANKS, STEPS).holds
 
 
 @pytest.mark.parametrize("name", ["good", "total", "observed", "cumulative_total"])
-def test_a_wrong_slice_is_noticed(soaked: Soaked, name: str) -> None:
-    expected = slices.brute_force(soaked.log, RANKS)[slices.GOODPUT]
+def test_a_wrong_slice_is_noticed(soak_run: SoakRun, name: str) -> None:
+    expected = slices.brute_force(soak_run.log, RANKS)[slices.GOODPUT]
     wrong = expected.copy()
     wrong[name][1] += 1
     assert not comparison.same_slices(slices.GOODPUT, wrong, expected).holds
     assert not comparison.same_slices(slices.GOODPUT, expected[1:], expected).holds
 
 
-def test_an_incident_missing_doubled_or_about_something_else_is_noticed(soaked: Soaked) -> None:
-    (incident,) = soaked.incidents
+def test_an_incident_missing_doubled_or_about_something_else_is_noticed(soak_run: SoakRun) -> None:
+    (incident,) = soak_run.incidents
     first = "incidents as in an undisturbed run"
     for incidents in (
         [],
@@ -168,14 +170,14 @@ def test_an_incident_missing_doubled_or_about_something_else_is_noticed(soaked: 
         [{**incident, "rank": 6}],
         [{**incident, "cause": "unknown"}],
     ):
-        assert failed(comparison.same_incidents(incidents, [incident], 0.0)) == [first]
+        assert failed_claims(comparison.same_incidents(incidents, [incident], 0.0)) == [first]
     for changes in (
         {"opened_at": incident["opened_at"] + 100},
         {"since_step": incident["since_step"] + 9},
     ):
-        assert failed(comparison.same_incidents([{**incident, **changes}], [incident], 0.0)) == [
-            "their times"
-        ]
+        assert failed_claims(
+            comparison.same_incidents([{**incident, **changes}], [incident], 0.0)
+        ) == ["their times"]
     assert not comparison.faults_found(["slow-compute:rank=5,step=12"], [incident]).holds
 
 
@@ -200,15 +202,17 @@ def test_a_counter_that_falls_in_a_process_or_of_a_job_is_noticed() -> None:
     assert not comparison.never_fell(falls).holds
 
 
-def test_a_log_is_read_back_in_the_order_in_which_nodes_packed_it(soaked: Soaked) -> None:
-    log: StoredLog = soaked.log
+def test_a_log_is_read_back_in_the_order_in_which_nodes_packed_it(soak_run: SoakRun) -> None:
+    log: StoredLog = soak_run.log
     times = [wall_ns for wall_ns, _ in log.bodies()]
     assert times == sorted(times) and len(times) == len(log.stored)
 
 
-def test_a_log_that_was_put_together_has_the_same_content(soaked: Soaked, tmp_path: Path) -> None:
-    compactor = Compactor(soaked.store.engine, lambda _: False)
-    assert compactor.compact(Compaction(0.0, 0.0), soaked.clock.wall_ns() * 2).segments > 0
-    reread = read_log(soaked.store, JOB, tmp_path / "segments")
-    assert (reread.stored == soaked.log.stored).all()
-    assert failed(comparison.stored_once(soaked.receipts, reread.stored)) == []
+def test_a_log_that_was_put_together_has_the_same_content(
+    soak_run: SoakRun, tmp_path: Path
+) -> None:
+    compactor = Compactor(soak_run.store.engine, lambda _: False)
+    assert compactor.compact(Compaction(0.0, 0.0), soak_run.clock.wall_ns() * 2).segments > 0
+    reread = read_log(soak_run.store, JOB, tmp_path / "segments")
+    assert (reread.stored == soak_run.log.stored).all()
+    assert failed_claims(comparison.stored_once(soak_run.receipts, reread.stored)) == []

@@ -12,12 +12,12 @@ _REFUSE_EVERY = 5
 
 
 class Receiver:
-    """Listens on a free port of loopback until it is closed; `taken` counts answers 200 by key."""
+    """Listens on a free port of loopback until it is closed; `deliveries` counts 200s by key."""
 
     def __init__(self) -> None:
-        self.taken: Counter[str] = Counter()
+        self.deliveries: Counter[str] = Counter()
         self.bodies: dict[str, set[bytes]] = {}
-        self.refused: set[str] = set()
+        self.refusals: set[str] = set()
         self.without_key = 0
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -43,10 +43,10 @@ class Receiver:
                 return 400
             bodies = self.bodies.setdefault(key, set())
             bodies.add(body)
-            if key not in self.refused and len(self.bodies) % _REFUSE_EVERY == 1:
-                self.refused.add(key)
+            if key not in self.refusals and len(self.bodies) % _REFUSE_EVERY == 1:
+                self.refusals.add(key)
                 return 503
-            self.taken[key] += 1
+            self.deliveries[key] += 1
             return 200
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

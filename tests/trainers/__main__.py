@@ -14,8 +14,8 @@ from pathlib import Path
 from tests import matrices
 from tests.trainers.cells import HALVES, Cell, cells, half_of
 from tests.trainers.report import document, table
-from tests.trainers.run import Done
-from tests.trainers.schedule import Wanted, run_all
+from tests.trainers.run import CellResult
+from tests.trainers.schedule import MatrixRequest, run_all
 from tests.trainers.site import Site
 
 
@@ -52,7 +52,7 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def chosen(options: argparse.Namespace) -> list[Cell]:
+def choose_cells(options: argparse.Namespace) -> list[Cell]:
     """The cells asked for."""
     return [
         cell
@@ -74,15 +74,15 @@ def main(words: Sequence[str]) -> int:
     return 0 if complete and all(result.right for result in results) else 1
 
 
-def run_in(folder: Path, rings: Path, options: argparse.Namespace) -> tuple[list[Done], bool]:
+def run_in(folder: Path, rings: Path, options: argparse.Namespace) -> tuple[list[CellResult], bool]:
     """What is done in these folders, and whether that is everything."""
     site = Site(folder, rings)
-    wanted = Wanted(
-        chosen(options), options.pairs, options.seconds, not options.no_faults, options.jobs
+    request = MatrixRequest(
+        choose_cells(options), options.pairs, options.seconds, not options.no_faults, options.jobs
     )
     try:
         site.start()
-        return run_all(wanted, site)
+        return run_all(request, site)
     finally:
         site.close()
 

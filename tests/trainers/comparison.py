@@ -14,7 +14,7 @@ import numpy as np
 
 from stepwatch.signals.records import Kind, Op
 from tests.trainers.programs.plan import SLOW_RANK
-from tests.trainers.recorded import Recorded
+from tests.trainers.recording import Recording
 from tests.trainers.truth import Pauses, RankTruth, Truth
 
 RIGHT, UNKNOWN, WRONG = "yes", "unknown", "NO"
@@ -38,7 +38,7 @@ def worst(marks: Iterable[Mark]) -> Mark:
     return max(marks, key=lambda mark: _ORDER.index(mark.word), default=Mark(RIGHT))
 
 
-def steps(truth: Truth, recording: Recorded) -> Mark:
+def steps(truth: Truth, recording: Recording) -> Mark:
     """Every rank's steps, each once, numbered from 0, and the job finished."""
     for rank, rank_truth in sorted(truth.items()):
         numbers = recording.table(rank, Kind.STEP)["step"].tolist()
@@ -52,7 +52,7 @@ def steps(truth: Truth, recording: Recorded) -> Mark:
     return Mark(RIGHT)
 
 
-def phases(truth: Truth, recording: Recorded) -> Mark:
+def phases(truth: Truth, recording: Recording) -> Mark:
     """Forward and data wait take what they took; backward and optimizer are seen in each step."""
     marks = []
     for rank, rank_truth in truth.items():
@@ -64,20 +64,20 @@ def phases(truth: Truth, recording: Recorded) -> Mark:
                 recording.seconds(rank, name),
                 recording.seconds(rank, "other"),
             )
-            marks.append(_booked(f"rank {rank} {name}", seconds, recorded, other_seconds))
+            marks.append(_check_seconds(f"rank {rank} {name}", seconds, recorded, other_seconds))
         for name in ("backward", "optimizer"):
             marks.append(
-                _in_each_step(f"rank {rank} {name}", recording.table(rank, Kind.STEP), name)
+                _check_each_step(f"rank {rank} {name}", recording.table(rank, Kind.STEP), name)
             )
     return worst(marks)
 
 
-def evaluation(truth: Truth, recording: Recorded) -> Mark:
+def evaluation(truth: Truth, recording: Recording) -> Mark:
     """Time in evaluations, as far as the trainer made any."""
     return _pauses(truth, recording, "eval", lambda rank_truth: rank_truth.eval)
 
 
-def checkpoints(truth: Truth, recording: Recorded) -> Mark:
+def checkpoints(truth: Truth, recording: Recording) -> Mark:
     """Time in saves, and one checkpoint for each save."""
     saves = max((len(rank_truth.save) for rank_truth in truth.values()), default=0)
     time = _pauses(truth, recording, "checkpoint", lambda rank_truth: rank_truth.save)
@@ -91,7 +91,7 @@ def checkpoints(truth: Truth, recording: Recorded) -> Mark:
     return Mark(UNKNOWN, time.why or f"{saves} saves counted as time, none listed")
 
 
-def losses(truth: Truth, recording: Recorded) -> Mark:
+def losses(truth: Truth, recording: Recording) -> Mark:
     """Each recorded loss is the step's mean or its last microbatch's; some are recorded."""
     known_to_ranks = any(
         rank_truth.losses and rank_truth.losses[0] for rank_truth in truth.values()
@@ -108,7 +108,7 @@ def losses(truth: Truth, recording: Recorded) -> Mark:
     return Mark(RIGHT) if count or not known_to_ranks else Mark(UNKNOWN, "none recorded")
 
 
-def tokens(truth: Truth, recording: Recorded) -> Mark:
+def tokens(truth: Truth, recording: Recording) -> Mark:
     """Tokens of each step; unknown must not be shown as zero a second."""
     recorded = {rank: recording.table(rank, Kind.STEP)["tokens"] for rank in truth}
     if not any((counts > 0).any() for counts in recorded.values()):
@@ -122,7 +122,7 @@ def tokens(truth: Truth, recording: Recorded) -> Mark:
     return Mark(RIGHT)
 
 
-def collectives(truth: Truth, recording: Recorded) -> Mark:
+def collectives(truth: Truth, recording: Recording) -> Mark:
     """The operations that each step calls, with at least the bytes that they reduce."""
     marks = []
     for rank, rank_truth in truth.items():
@@ -143,7 +143,7 @@ def collectives(truth: Truth, recording: Recorded) -> Mark:
 def quiet(incidents: list[dict[str, Any]], seconds: float) -> Mark:
     """A healthy run of two minutes or more has no incident; a shorter one shows nothing."""
     if incidents:
-        return Mark(WRONG, "; ".join(map(_shown, incidents)))
+        return Mark(WRONG, "; ".join(map(_describe, incidents)))
     return Mark(RIGHT) if seconds >= QUIET_SECONDS else Mark(UNKNOWN, f"only {seconds:.0f} s")
 
 
@@ -151,7 +151,7 @@ def fault(name: str, rank: int, world: int, incidents: list[dict[str, Any]]) -> 
     """One incident that names the slow rank, and forward or data; *other* claims nothing."""
     if not incidents:
         return Mark(WRONG, "no incident")
-    first, why = incidents[0], "; ".join(map(_shown, incidents))
+    first, why = incidents[0], "; ".join(map(_describe, incidents))
     if len(incidents) > 1 or first["kind"] not in _KINDS[name == SLOW_RANK]:
         return Mark(WRONG, why)
     if first["rank"] not in ({rank} if world > 1 else {rank, -1}):
@@ -167,11 +167,11 @@ _KINDS = {
 }
 
 
-def _shown(incident: dict[str, Any]) -> str:
+def _describe(incident: dict[str, Any]) -> str:
     return " ".join(str(incident[name]) for name in ("kind", "rank", "phase", "cause"))
 
 
-def _booked(title: str, true: float, recorded: float, other_seconds: float) -> Mark:
+def _check_seconds(title: str, true: float, recorded: float, other_seconds: float) -> Mark:
     """Seconds of a phase that took `true`; what is missing may lie in *other*."""
     missing = true * (1 - _NEAR) - recorded
     if missing <= 0:
@@ -180,7 +180,7 @@ def _booked(title: str, true: float, recorded: float, other_seconds: float) -> M
     return Mark(UNKNOWN if other_seconds >= missing else WRONG, why)
 
 
-def _in_each_step(title: str, rows: Any, name: str) -> Mark:
+def _check_each_step(title: str, rows: Any, name: str) -> Mark:
     steps_marked = int((rows[f"{name}_ns"] > 0).sum())
     if steps_marked >= _MOST * len(rows):
         return Mark(RIGHT)
@@ -191,7 +191,7 @@ def _in_each_step(title: str, rows: Any, name: str) -> Mark:
 
 def _pauses(
     truth: Truth,
-    recording: Recorded,
+    recording: Recording,
     phase: str,
     pauses: Callable[[RankTruth], Pauses],
 ) -> Mark:
@@ -202,7 +202,7 @@ def _pauses(
             recording.seconds(rank, phase),
         )
         marks.append(
-            _booked(f"rank {rank} {phase}", true, recorded, recording.seconds(rank, "other"))
+            _check_seconds(f"rank {rank} {phase}", true, recorded, recording.seconds(rank, "other"))
         )
         if recorded > true * (1 + _NEAR) + 1.0:
             marks.append(Mark(WRONG, f"rank {rank} {phase}: {recorded:.1f} s of {true:.1f} s"))

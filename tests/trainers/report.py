@@ -12,7 +12,7 @@ from typing import Any
 from stepwatch.cli import text
 from tests.trainers.comparison import RIGHT, WRONG, Mark
 from tests.trainers.programs.plan import SLOW_LOADER, SLOW_RANK
-from tests.trainers.run import Done
+from tests.trainers.run import CellResult
 
 COLUMNS = (
     "steps", "phases", "collectives", "losses", "tokens", "checkpoints", "evaluation", "quiet",
@@ -22,7 +22,7 @@ _HEADINGS = {"collectives": "coll.", "checkpoints": "ckpt", "evaluation": "eval"
 _PACKAGES = ("torch", "transformers", "lightning", "accelerate", "stepwatch")
 
 
-def table(results: Sequence[Done]) -> str:
+def table(results: Sequence[CellResult]) -> str:
     """One row for each cell, then what is not right."""
     headings = ["trainer", "launcher", "watched by", *(_HEADINGS.get(n, n) for n in COLUMNS)]
     rows = [_row(result) for result in results]
@@ -30,7 +30,7 @@ def table(results: Sequence[Done]) -> str:
     return "\n".join([shown, *(line for result in results for line in remarks(result))])
 
 
-def remarks(result: Done) -> list[str]:
+def remarks(result: CellResult) -> list[str]:
     """What is not right in a cell, one line each."""
     if result.problem:
         return [f"{result.cell.name}: BROKEN: {result.problem}"]
@@ -41,16 +41,16 @@ def remarks(result: Done) -> list[str]:
     ]
 
 
-def line(result: Done) -> str:
+def line(result: CellResult) -> str:
     """What came of one cell."""
     if result.problem:
         return f"BROKEN ({result.problem})"
     wrong = [name for name, mark in result.marks.items() if mark.word == WRONG]
     word = f"wrong: {', '.join(wrong)}" if wrong else "right"
-    return f"{word}  overhead {_shown(result.overhead, '.2f')}"
+    return f"{word}  overhead {_format(result.overhead, '.2f')}"
 
 
-def document(results: Sequence[Done], jobs: int) -> dict[str, Any]:
+def document(results: Sequence[CellResult], jobs: int) -> dict[str, Any]:
     """All of it with the versions, and how many cells ran at a time; what is not known is null."""
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -61,28 +61,28 @@ def document(results: Sequence[Done], jobs: int) -> dict[str, Any]:
     }
 
 
-def _row(result: Done) -> list[str]:
+def _row(result: CellResult) -> list[str]:
     cell, blank = result.cell, Mark("-")
     marks = [result.marks.get(name, blank).word for name in COLUMNS]
-    ratio, seconds = _shown(result.overhead, ".2f"), _shown(result.healthy_seconds, ".0f", " s")
+    ratio, seconds = _format(result.overhead, ".2f"), _format(result.healthy_seconds, ".0f", " s")
     return [cell.trainer.name, cell.trainer.launcher, cell.way, *marks, ratio, seconds]
 
 
-def _cell(result: Done) -> dict[str, Any]:
+def _cell(result: CellResult) -> dict[str, Any]:
     return {
         "trainer": result.cell.trainer.name,
         "launcher": result.cell.trainer.launcher,
         "watched_by": result.cell.way,
         "marks": {name: mark._asdict() for name, mark in result.marks.items()},
-        "overhead": _rounded(result.overhead, 4),
-        "healthy_seconds": _rounded(result.healthy_seconds, 1),
+        "overhead": _round(result.overhead, 4),
+        "healthy_seconds": _round(result.healthy_seconds, 1),
         "problem": result.problem,
     }
 
 
-def _shown(value: float, form: str, unit: str = "") -> str:
+def _format(value: float, form: str, unit: str = "") -> str:
     return "-" if math.isnan(value) else f"{value:{form}}{unit}"
 
 
-def _rounded(value: float, digits: int) -> float | None:
+def _round(value: float, digits: int) -> float | None:
     return None if math.isnan(value) else round(value, digits)

@@ -17,7 +17,7 @@ from tests.trainers import comparison
 from tests.trainers.cells import Cell
 from tests.trainers.comparison import Mark
 from tests.trainers.programs.plan import Plan
-from tests.trainers.recorded import Recorded, rows_of
+from tests.trainers.recording import Recording, rows_of
 from tests.trainers.site import Site
 from tests.trainers.truth import Truth, median_step, read_truth, same_numbers
 
@@ -31,7 +31,7 @@ PAUSES = 2
 """Evaluations, and saves, of a healthy run."""
 
 
-class Done(NamedTuple):
+class CellResult(NamedTuple):
     """A cell's row: marks by column, the overhead as a ratio, the healthy run's seconds.
 
     `step_seconds` is how long its usual step takes.
@@ -54,7 +54,7 @@ class CellError(Exception):
     """A run did not do what its plan says."""
 
 
-def timed(result: Done, site: Site, pairs: int) -> Done:
+def run_pairs(result: CellResult, site: Site, pairs: int) -> CellResult:
     """Runs in turn without and with stepwatch: whether the numbers are the same, the ratio of
     usual steps, and the seconds of a watched one."""
     cell, folder = result.cell, folder_of(result.cell, site)
@@ -75,7 +75,7 @@ def timed(result: Done, site: Site, pairs: int) -> Done:
     return result._replace(marks=marks, overhead=on / off, step_seconds=on)
 
 
-def untimed(result: Done, site: Site, seconds: float, *, faults: bool) -> Done:
+def run_scenarios(result: CellResult, site: Site, seconds: float, *, faults: bool) -> CellResult:
     """A healthy run of `seconds`, and one with each fault."""
     cell, folder = result.cell, folder_of(result.cell, site)
     took, marks = result.healthy_seconds, dict(result.marks)
@@ -108,7 +108,7 @@ def healthy(
     )  # fmt: skip
     truth = finish(cell, site, plan, watched=True)
     site.sleep(AFTER_END_SECONDS)
-    recording = recorded(site, plan.job)
+    recording = read_recording(site, plan.job)
     columns = ("steps", "phases", "collectives", "losses", "tokens", "checkpoints", "evaluation")
     marks = {name: getattr(comparison, name)(truth, recording) for name in columns}
     took = max(rank_truth.ended[-1] - rank_truth.ended[0] for rank_truth in truth.values())
@@ -120,13 +120,13 @@ def healthy(
 def faulty(cell: Cell, site: Site, folder: Path, name: str) -> Mark:
     """A run that goes on until its fault is found, or is not."""
     plan = cell.plan(folder / name, name, steps=100_000, fault=name)
-    with started(cell, site, plan, watched=True) as process:
-        _wait(process, site, plan.triggered.exists, START_SECONDS, "the fault never began")
+    with start_run(cell, site, plan, watched=True) as process:
+        _wait(process, site, plan.trigger_file.exists, START_SECONDS, "the fault never began")
         triggered = time.monotonic()
-        while time.monotonic() < triggered + VERDICT_SECONDS and not standing(site, plan.job):
+        while time.monotonic() < triggered + VERDICT_SECONDS and not top_incidents(site, plan.job):
             site.sleep(0.5)
         site.sleep(SETTLE_SECONDS)
-        incidents = standing(site, plan.job)
+        incidents = top_incidents(site, plan.job)
     site.forget(plan.job)
     return comparison.fault(name, plan.world - 1, plan.world, incidents)
 
@@ -137,7 +137,7 @@ def finish(cell: Cell, site: Site, plan: Plan, *, watched: bool) -> Truth:
     Raises:
         CellError: it failed, or takes too long.
     """
-    with started(cell, site, plan, watched=watched) as process:
+    with start_run(cell, site, plan, watched=watched) as process:
         limit = START_SECONDS + plan.steps * 1.0
         _wait(process, site, lambda: process.poll() is not None, limit, "it does not end")
     truth = read_truth(Path(plan.folder))
@@ -147,7 +147,7 @@ def finish(cell: Cell, site: Site, plan: Plan, *, watched: bool) -> Truth:
 
 
 @contextmanager
-def started(
+def start_run(
     cell: Cell, site: Site, plan: Plan, *, watched: bool
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The run in a session of its own, which ends with the block, and so does each of its ranks."""
@@ -171,16 +171,16 @@ def started(
         Processes(identity, Path(plan.folder), {}).stop_all()
 
 
-def standing(site: Site, job: str) -> list[dict[str, Any]]:
+def top_incidents(site: Site, job: str) -> list[dict[str, Any]]:
     """Incidents of a job that are no symptoms of another, oldest first."""
     incidents = [incident for incident in site.incidents(job) if not incident.get("merged_into")]
     return sorted(incidents, key=lambda incident: float(incident["opened_at"]))
 
 
-def recorded(site: Site, job: str) -> Recorded:
+def read_recording(site: Site, job: str) -> Recording:
     """All that stepwatch has of a job."""
     rows = rows_of(site.store, job)
-    return Recorded(rows, site.job(job) or {}, standing(site, job))
+    return Recording(rows, site.job(job) or {}, top_incidents(site, job))
 
 
 def _wait(

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from tests.matrices import INTERRUPTED
 from tests.trainers.cells import Cell
 from tests.trainers.report import line, remarks
-from tests.trainers.run import Done, timed, untimed
+from tests.trainers.run import CellResult, run_pairs, run_scenarios
 from tests.trainers.site import Site
 
 _PAIR_SECONDS, _START_SECONDS, _FAULT_SECONDS = 26.0, 15.0, 25.0
 """What a pair, the start of a healthy run, and a run with a fault take about."""
 
 
-class Wanted(NamedTuple):
+class MatrixRequest(NamedTuple):
     """What to run: cells, pairs of each (0: none), seconds of healthy runs, whether faults too,
     and of how many cells at a time."""
 
@@ -30,12 +30,12 @@ class Wanted(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A part of each cell, `jobs` cells at a time; `planned` is about how long one takes."""
+    """A part of each cell, `jobs` cells at a time; `planned_seconds` is one part's estimate."""
 
     name: str
     jobs: int
-    planned: Callable[[Cell], float]
-    run: Callable[[Cell, Done], Done]
+    planned_seconds: Callable[[Cell], float]
+    run: Callable[[Cell, CellResult], CellResult]
 
 
 class Progress:
@@ -49,45 +49,47 @@ class Progress:
     ) -> None:
         self._clock, self._began = clock, clock()
         self._parts, self._number = len(stages) * len(cells), 0
-        self._total = sum(stage.planned(cell) / stage.jobs for stage in stages for cell in cells)
-        self._planned = 0.0
+        self._total = sum(
+            stage.planned_seconds(cell) / stage.jobs for stage in stages for cell in cells
+        )
+        self._planned_seconds = 0.0
 
     def describe(self, stage: Stage, cell: Cell) -> str:
         """Words after a part."""
         self._number += 1
-        self._planned += stage.planned(cell) / stage.jobs
-        pace = (self._clock() - self._began) / self._planned
-        left_s = max(0.0, pace * (self._total - self._planned))
+        self._planned_seconds += stage.planned_seconds(cell) / stage.jobs
+        pace = (self._clock() - self._began) / self._planned_seconds
+        left_s = max(0.0, pace * (self._total - self._planned_seconds))
         return f"{self._number}/{self._parts}, {left_s / 60:.0f} min left"
 
 
-def stages_of(wanted: Wanted, site: Site) -> list[Stage]:
+def stages_of(request: MatrixRequest, site: Site) -> list[Stage]:
     """Pairs are timed on a machine that does nothing else; the rest is mostly sleep."""
 
     def run_seconds(cell: Cell) -> float:
-        faults = len(cell.faults) if wanted.faults else 0
-        return wanted.seconds + _START_SECONDS + faults * _FAULT_SECONDS
+        faults = len(cell.faults) if request.faults else 0
+        return request.seconds + _START_SECONDS + faults * _FAULT_SECONDS
 
     pairs = Stage(
-        "pairs", 1, lambda cell: wanted.pairs * _PAIR_SECONDS,
-        lambda cell, result: timed(result, site, wanted.pairs),
+        "pairs", 1, lambda cell: request.pairs * _PAIR_SECONDS,
+        lambda cell, result: run_pairs(result, site, request.pairs),
     )  # fmt: skip
     runs = Stage(
-        "runs", max(1, min(wanted.jobs, len(wanted.cells))), run_seconds,
-        lambda cell, result: untimed(result, site, wanted.seconds, faults=wanted.faults),
+        "runs", max(1, min(request.jobs, len(request.cells))), run_seconds,
+        lambda cell, result: run_scenarios(result, site, request.seconds, faults=request.faults),
     )  # fmt: skip
-    return [pairs, runs] if wanted.pairs else [runs]
+    return [pairs, runs] if request.pairs else [runs]
 
 
-def run_all(wanted: Wanted, site: Site) -> tuple[list[Done], bool]:
+def run_all(request: MatrixRequest, site: Site) -> tuple[list[CellResult], bool]:
     """Run the cells stage by stage; returns what is done, and whether that is everything.
 
     Ctrl-C ends with what is done then, perhaps cells that have their pairs only.
     """
-    stages, results = stages_of(wanted, site), dict[str, Done]()
-    progress = Progress(stages, wanted.cells)
+    stages, results = stages_of(request, site), dict[str, CellResult]()
+    progress = Progress(stages, request.cells)
 
-    def finished(stage: Stage, result: Done) -> None:
+    def on_result(stage: Stage, result: CellResult) -> None:
         results[result.cell.name] = result
         done_share = progress.describe(stage, result.cell)
         progress_line = f"{done_share}: {result.cell.name} {stage.name}: {line(result)}"
@@ -95,24 +97,27 @@ def run_all(wanted: Wanted, site: Site) -> tuple[list[Done], bool]:
 
     try:
         for stage in stages:
-            earlier = [results.get(cell.name, Done(cell, {})) for cell in wanted.cells]
-            for_each(stage, earlier, site, finished)
+            earlier = [results.get(cell.name, CellResult(cell, {})) for cell in request.cells]
+            for_each(stage, earlier, site, on_result)
         complete = True
     except KeyboardInterrupt:
         print(INTERRUPTED, file=sys.stderr)
         complete = False
-    return [results[cell.name] for cell in wanted.cells if cell.name in results], complete
+    return [results[cell.name] for cell in request.cells if cell.name in results], complete
 
 
 def for_each(
-    stage: Stage, results: Sequence[Done], site: Site, finished: Callable[[Stage, Done], None]
+    stage: Stage,
+    results: Sequence[CellResult],
+    site: Site,
+    on_result: Callable[[Stage, CellResult], None],
 ) -> None:
-    """Run a stage of all cells; `finished` is called in this thread after each."""
+    """Run a stage of all cells; `on_result` is called in this thread after each."""
     with ThreadPoolExecutor(stage.jobs) as pool:
         under_way = [pool.submit(stage.run, result.cell, result) for result in results]
         try:
             for future in as_completed(under_way):
-                finished(stage, future.result())
+                on_result(stage, future.result())
         except BaseException:
             for pending in under_way:
                 pending.cancel()

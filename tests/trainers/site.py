@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.services import ROOT, Services
 
 
-class Stopped(Exception):
+class RunsInterrupted(Exception):
     """Somebody wants the runs to end."""
 
 
@@ -17,11 +17,11 @@ class Site(Services):
 
     def __init__(self, folder: Path, rings: Path) -> None:
         super().__init__(folder, rings, [str(ROOT)])
-        self._stopped = threading.Event()
+        self._stop_requested = threading.Event()
 
     def stop(self) -> None:
         """End all runs: whoever sleeps here wakes up."""
-        self._stopped.set()
+        self._stop_requested.set()
 
     def sleep(self, seconds: float) -> None:
         """Wait for so long.
@@ -29,5 +29,5 @@ class Site(Services):
         Raises:
             Stopped: `stop` was called.
         """
-        if self._stopped.wait(seconds):
-            raise Stopped
+        if self._stop_requested.wait(seconds):
+            raise RunsInterrupted

@@ -11,7 +11,7 @@ from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import DTYPES, Kind, Op
 from tests.trainers import comparison
 from tests.trainers.comparison import RIGHT, UNKNOWN, WRONG
-from tests.trainers.recorded import Recorded
+from tests.trainers.recording import Recording
 from tests.trainers.truth import RankTruth, Truth
 
 STEPS, SECOND = 4, 1_000_000_000
@@ -51,7 +51,9 @@ def step_rows(rank: int, **columns: Any) -> Rows:
     return rows
 
 
-def recorded(job: dict[str, Any] | None = None, nbytes: int = 100, **columns: Any) -> Recorded:
+def make_recording(
+    job: dict[str, Any] | None = None, nbytes: int = 100, **columns: Any
+) -> Recording:
     """A record that is right about `truth()` but for `columns`."""
     rows: dict[int, dict[Kind, Rows]] = {}
     for rank in range(2):
@@ -59,7 +61,7 @@ def recorded(job: dict[str, Any] | None = None, nbytes: int = 100, **columns: An
         calls["step"], calls["op"], calls["bytes"] = range(STEPS), Op.ALL_REDUCE, nbytes
         rows[rank] = {Kind.STEP: step_rows(rank, **columns), Kind.COLLECTIVE: calls}
     summary: dict[str, Any] = {"state": "finished", "tokens_per_second": None, "checkpoints": []}
-    return Recorded(rows, {**summary, **(job or {})}, [])
+    return Recording(rows, {**summary, **(job or {})}, [])
 
 
 COLUMNS = (
@@ -73,71 +75,83 @@ COLUMNS = (
 
 def test_a_right_record_is_right_in_every_column() -> None:
     for column in (*COLUMNS, comparison.tokens, comparison.collectives):
-        assert column(truth(), recorded()).word == RIGHT, column.__name__
+        assert column(truth(), make_recording()).word == RIGHT, column.__name__
 
 
 def test_a_missing_a_doubled_and_an_invented_step_are_wrong() -> None:
-    assert comparison.steps(truth(), recorded(step=[0, 1, 2, 2])).word == WRONG
+    assert comparison.steps(truth(), make_recording(step=[0, 1, 2, 2])).word == WRONG
     assert (
-        comparison.steps(truth(ended=[0.0] * 5), recorded()).why == "rank 0: 4 of 5 steps recorded"
+        comparison.steps(truth(ended=[0.0] * 5), make_recording()).why
+        == "rank 0: 4 of 5 steps recorded"
     )
-    more = recorded()
+    more = make_recording()
     more.rows[2] = more.rows[1]
     assert comparison.steps(truth(), more).why == "ranks [2] do not exist"
-    assert comparison.steps(truth(), recorded({"state": "failed"})).why == "the job is failed"
+    assert comparison.steps(truth(), make_recording({"state": "failed"})).why == "the job is failed"
 
 
 def test_time_that_lies_in_other_is_unknown_and_elsewhere_wrong() -> None:
     unseen: dict[str, Any] = {"forward_ns": 0, "backward_ns": SECOND // 10}
-    assert comparison.phases(truth(), recorded(**unseen, other_ns=SECOND)).word == UNKNOWN
-    assert comparison.phases(truth(), recorded(**unseen, other_ns=0)).word == WRONG
-    assert comparison.phases(truth(), recorded(optimizer_ns=[9, 0, 9, 0])).word == WRONG
-    assert comparison.phases(truth(), recorded(optimizer_ns=0)).word == UNKNOWN
+    assert comparison.phases(truth(), make_recording(**unseen, other_ns=SECOND)).word == UNKNOWN
+    assert comparison.phases(truth(), make_recording(**unseen, other_ns=0)).word == WRONG
+    assert comparison.phases(truth(), make_recording(optimizer_ns=[9, 0, 9, 0])).word == WRONG
+    assert comparison.phases(truth(), make_recording(optimizer_ns=0)).word == UNKNOWN
 
 
 def test_an_evaluation_that_never_was_is_as_wrong_as_one_booked_as_forward() -> None:
-    assert comparison.evaluation(truth(), recorded(eval_ns=SECOND)).word == WRONG
+    assert comparison.evaluation(truth(), make_recording(eval_ns=SECOND)).word == WRONG
     evaluated = truth(eval=[(0.5, 4.0)])
-    assert comparison.evaluation(evaluated, recorded(eval_ns=SECOND)).word == RIGHT
-    assert comparison.evaluation(evaluated, recorded(other_ns=SECOND)).word == UNKNOWN
-    assert comparison.evaluation(evaluated, recorded(other_ns=0, forward_ns=SECOND)).word == WRONG
+    assert comparison.evaluation(evaluated, make_recording(eval_ns=SECOND)).word == RIGHT
+    assert comparison.evaluation(evaluated, make_recording(other_ns=SECOND)).word == UNKNOWN
+    assert (
+        comparison.evaluation(evaluated, make_recording(other_ns=0, forward_ns=SECOND)).word
+        == WRONG
+    )
 
 
 def test_what_follows_the_last_step_is_in_no_record() -> None:
     evaluated = truth(eval=[(0.5, 4.0), (STEPS, 9.0)])
-    assert comparison.evaluation(evaluated, recorded(eval_ns=SECOND)).word == RIGHT
+    assert comparison.evaluation(evaluated, make_recording(eval_ns=SECOND)).word == RIGHT
 
 
 def test_saves_are_right_where_each_is_listed() -> None:
     saved = truth(save=[(0.5, 2.0), (1.5, 2.0)])
     spent: dict[str, Any] = {"checkpoint_ns": SECOND}
-    assert comparison.checkpoints(saved, recorded({"checkpoints": [{}, {}]}, **spent)).word == RIGHT
-    assert comparison.checkpoints(saved, recorded({"checkpoints": [{}]}, **spent)).word == WRONG
-    assert comparison.checkpoints(saved, recorded(**spent)).word == UNKNOWN
-    assert comparison.checkpoints(saved, recorded(checkpoint_ns=0, other_ns=0)).word == WRONG
+    assert (
+        comparison.checkpoints(saved, make_recording({"checkpoints": [{}, {}]}, **spent)).word
+        == RIGHT
+    )
+    assert (
+        comparison.checkpoints(saved, make_recording({"checkpoints": [{}]}, **spent)).word == WRONG
+    )
+    assert comparison.checkpoints(saved, make_recording(**spent)).word == UNKNOWN
+    assert comparison.checkpoints(saved, make_recording(checkpoint_ns=0, other_ns=0)).word == WRONG
 
 
 @pytest.mark.parametrize(
     ("loss", "word"), [(2.5, RIGHT), (3.0, RIGHT), (1.25, WRONG), (np.nan, UNKNOWN)]
 )
 def test_a_loss_is_the_mean_or_the_last_and_nothing_else(loss: float, word: str) -> None:
-    assert comparison.losses(truth(), recorded(loss=loss)).word == word
+    assert comparison.losses(truth(), make_recording(loss=loss)).word == word
 
 
 def test_no_loss_is_right_where_the_rank_has_none() -> None:
-    assert comparison.losses(truth(losses=[[]] * STEPS), recorded(loss=np.nan)).word == RIGHT
+    assert comparison.losses(truth(losses=[[]] * STEPS), make_recording(loss=np.nan)).word == RIGHT
 
 
 def test_unknown_tokens_must_not_be_shown_as_zero() -> None:
-    assert comparison.tokens(truth(), recorded(tokens=0)).word == UNKNOWN
-    assert comparison.tokens(truth(), recorded({"tokens_per_second": 0.0}, tokens=0)).word == WRONG
-    assert comparison.tokens(truth(), recorded(tokens=20)).why == "rank 0: 80 of 40 tokens"
+    assert comparison.tokens(truth(), make_recording(tokens=0)).word == UNKNOWN
+    assert (
+        comparison.tokens(truth(), make_recording({"tokens_per_second": 0.0}, tokens=0)).word
+        == WRONG
+    )
+    assert comparison.tokens(truth(), make_recording(tokens=20)).why == "rank 0: 80 of 40 tokens"
 
 
 def test_collectives_need_their_operation_and_their_bytes() -> None:
-    assert comparison.collectives(truth(ops=["send"]), recorded()).word == UNKNOWN
-    assert comparison.collectives(truth(), recorded(nbytes=10)).word == WRONG
-    assert comparison.collectives(truth(ops=[]), recorded()).word == RIGHT
+    assert comparison.collectives(truth(ops=["send"]), make_recording()).word == UNKNOWN
+    assert comparison.collectives(truth(), make_recording(nbytes=10)).word == WRONG
+    assert comparison.collectives(truth(ops=[]), make_recording()).word == RIGHT
 
 
 def incident(**changed: Any) -> dict[str, Any]:

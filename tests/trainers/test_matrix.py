@@ -10,15 +10,15 @@ from tests.trainers.cells import HALVES, cells, half_of
 from tests.trainers.comparison import RIGHT, WRONG, Mark
 from tests.trainers.programs.plan import VARIABLE, Plan
 from tests.trainers.report import line, remarks, table
-from tests.trainers.run import Done
+from tests.trainers.run import CellResult
 from tests.trainers.test_comparison import truth
 from tests.trainers.truth import same_numbers
 
 CELLS = {cell.name: cell for cell in cells()}
 
 
-def result(**marks: Mark) -> Done:
-    return Done(CELLS["nanogpt-no-code"], dict(marks), 1.02, 121.0)
+def result(**marks: Mark) -> CellResult:
+    return CellResult(CELLS["nanogpt-no-code"], dict(marks), 1.02, 121.0)
 
 
 def test_a_cell_without_code_changes_the_command_and_not_the_program() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from stepwatch.cli.processes import MARK, marked_processes
 from tests.trainers.cells import Cell, cells
-from tests.trainers.run import started
+from tests.trainers.run import start_run
 from tests.trainers.site import Site
 
 RANK = f"""
@@ -32,7 +32,7 @@ def test_a_rank_that_ignores_its_launchers_signal_ends_with_the_run(
     cell, site, output = next(cells()), Site(tmp_path, tmp_path), tmp_path / "said"
     words = [sys.executable, "-c", LAUNCHER, RANK, str(output)]
     monkeypatch.setattr(Cell, "command", lambda self, plan, *, watched: words)
-    with started(cell, site, cell.plan(tmp_path / "run", "run"), watched=True):
+    with start_run(cell, site, cell.plan(tmp_path / "run", "run"), watched=True):
         while not output.exists() or not output.read_text():
             time.sleep(0.05)
         assert len(marked_processes(output.read_text())) == 2

@@ -9,9 +9,9 @@ import pytest
 
 from tests.trainers.__main__ import arguments
 from tests.trainers.cells import Cell, cells
-from tests.trainers.run import Done
-from tests.trainers.schedule import Progress, Stage, Wanted, for_each, run_all, stages_of
-from tests.trainers.site import Site, Stopped
+from tests.trainers.run import CellResult
+from tests.trainers.schedule import MatrixRequest, Progress, Stage, for_each, run_all, stages_of
+from tests.trainers.site import RunsInterrupted, Site
 
 CELLS = list(cells())[:4]
 
@@ -22,28 +22,28 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path, tmp_path)
 
 
-def planned(cell: Cell) -> float:
+def cell_seconds(cell: Cell) -> float:
     return 60.0
 
 
 def test_pairs_run_alone_and_the_others_so_many_at_a_time(site: Site) -> None:
-    wanted = Wanted(CELLS, pairs=2, seconds=120.0, faults=True, jobs=3)
+    wanted = MatrixRequest(CELLS, pairs=2, seconds=120.0, faults=True, jobs=3)
     assert [(stage.name, stage.jobs) for stage in stages_of(wanted, site)] == [
         ("pairs", 1),
         ("runs", 3),
     ]
     unpaired = stages_of(wanted._replace(pairs=0, cells=CELLS[:1]), site)
     assert [(stage.name, stage.jobs) for stage in unpaired] == [("runs", 1)]
-    assert unpaired[0].planned(CELLS[0]) > stages_of(wanted._replace(faults=False), site)[
+    assert unpaired[0].planned_seconds(CELLS[0]) > stages_of(wanted._replace(faults=False), site)[
         1
-    ].planned(CELLS[0])
+    ].planned_seconds(CELLS[0])
 
 
 def test_no_more_than_the_jobs_are_under_way(site: Site) -> None:
     under_way, most, lock = [0], [0], threading.Lock()
     barrier = threading.Barrier(2, timeout=30.0)
 
-    def run(cell: Cell, result: Done) -> Done:
+    def run(cell: Cell, result: CellResult) -> CellResult:
         with lock:
             under_way[0] += 1
             most[0] = max(most[0], under_way[0])
@@ -52,10 +52,10 @@ def test_no_more_than_the_jobs_are_under_way(site: Site) -> None:
             under_way[0] -= 1
         return result._replace(overhead=1.0)
 
-    results: list[Done] = []
+    results: list[CellResult] = []
     for_each(
-        Stage("runs", 2, planned, run),
-        [Done(cell, {}) for cell in CELLS],
+        Stage("runs", 2, cell_seconds, run),
+        [CellResult(cell, {}) for cell in CELLS],
         site,
         lambda stage, result: results.append(result),
     )
@@ -69,23 +69,23 @@ def test_after_ctrl_c_runs_end_and_the_table_holds_what_is_done(
 ) -> None:
     ended: list[str] = []
 
-    def run(cell: Cell, result: Done) -> Done:
+    def run(cell: Cell, result: CellResult) -> CellResult:
         if cell is CELLS[0]:
             return result
         try:
             site.sleep(60.0)
-        except Stopped:
+        except RunsInterrupted:
             ended.append(cell.name)
             raise
         return result
 
-    def interrupted(*ignored: object) -> str:
+    def interrupt(*ignored: object) -> str:
         raise KeyboardInterrupt
 
-    stage = Stage("runs", 2, planned, run)
+    stage = Stage("runs", 2, cell_seconds, run)
     monkeypatch.setattr("tests.trainers.schedule.stages_of", lambda wanted, site: [stage])
-    monkeypatch.setattr(Progress, "describe", interrupted)
-    results, complete = run_all(Wanted(CELLS, 0, 1.0, faults=False, jobs=2), site)
+    monkeypatch.setattr(Progress, "describe", interrupt)
+    results, complete = run_all(MatrixRequest(CELLS, 0, 1.0, faults=False, jobs=2), site)
     assert [result.cell for result in results] == CELLS[:1]
     assert not complete
     assert set(ended) <= {cell.name for cell in CELLS[1:3]}, "those that waited never began"

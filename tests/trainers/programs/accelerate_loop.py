@@ -12,7 +12,7 @@ from tests.trainers.programs.diary import Diary
 from tests.trainers.programs.model import BATCH, CONTEXT, LanguageModel
 from tests.trainers.programs.plan import Plan, read_plan
 from tests.trainers.programs.rows import Rows
-from tests.trainers.programs.watching import Unwatched
+from tests.trainers.programs.watching import NullWatch
 from tests.trainers.programs.work import SlowStorage, Work, leave
 
 MICROBATCHES = 2
@@ -21,7 +21,7 @@ MICROBATCHES = 2
 def watch_of(plan: Plan, accelerator: Accelerator) -> Any:
     """The adapter, where the plan wants it."""
     if plan.adapter != "callback":
-        return Unwatched()
+        return NullWatch()
     from stepwatch.hooks.adapters.accelerate import watch_accelerator
 
     return watch_accelerator(accelerator, job=plan.job, tokens=BATCH * CONTEXT)

@@ -23,13 +23,13 @@ class Diary:
         self._micro: list[str] = []
         self._step_losses: list[list[str]] = []
         self._tokens: list[int] = []
-        self._ended: list[float] = []
+        self._step_ends: list[float] = []
         self._pauses: dict[str, list[tuple[float, float]]] = {"eval": [], "save": []}
 
     @property
     def steps(self) -> int:
         """Steps that are done."""
-        return len(self._ended)
+        return len(self._step_ends)
 
     def microbatch(self, loss: float) -> None:
         """A part of the running step had this loss."""
@@ -40,7 +40,7 @@ class Diary:
         self._step_losses.append(self._micro)
         self._micro = []
         self._tokens.append(tokens)
-        self._ended.append(time.monotonic())
+        self._step_ends.append(time.monotonic())
 
     @contextmanager
     def pause(self, kind: str) -> Iterator[None]:
@@ -58,7 +58,7 @@ class Diary:
             "rank": self.rank,
             "losses": self._step_losses,
             "tokens": self._tokens,
-            "ended": self._ended,
+            "ended": self._step_ends,
             "eval": self._pauses["eval"],
             "save": self._pauses["save"],
             "forward_seconds": self.forward_seconds,

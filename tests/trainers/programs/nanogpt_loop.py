@@ -41,12 +41,12 @@ class Run:
         self.optimizer = torch.optim.AdamW(self.raw.parameters(), lr=1e-3)
         self.watch = watch_of(plan)
         self.watch.attach(model=self.model, optimizer=self.optimizer)
-        self._drawn = torch.Generator().manual_seed(rank)
+        self._generator = torch.Generator().manual_seed(rank)
 
     def batch(self) -> Batch:
         """A batch of random pieces of the text."""
         self.work.data()
-        rows = self.text[torch.randint(0, len(self.text), (BATCH,), generator=self._drawn)]
+        rows = self.text[torch.randint(0, len(self.text), (BATCH,), generator=self._generator)]
         return rows[:, :-1], rows[:, 1:]
 
     def train(self) -> None:

@@ -40,7 +40,7 @@ class Loop:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
         self.watch = watch_of(plan)
         self.watch.attach(model=self.model, optimizer=self.optimizer)
-        self._text, self._drawn = texts(rank if plan.axis == "dp" else 0, 256), 0
+        self._text, self._batch_number = texts(rank if plan.axis == "dp" else 0, 256), 0
 
     def shard(self) -> None:
         """Keep this rank's part of the model."""
@@ -56,8 +56,8 @@ class Loop:
     def batch(self) -> Batch:
         """The next batch; all stages and shards read the same."""
         self.work.data()
-        start = self._drawn * BATCH % (len(self._text) - BATCH)
-        self._drawn += 1
+        start = self._batch_number * BATCH % (len(self._text) - BATCH)
+        self._batch_number += 1
         rows = self._text[start : start + BATCH]
         return rows[:, :-1], rows[:, 1:]
 
@@ -76,7 +76,7 @@ class Loop:
         ends = [self.forward(step) for _ in range(MICROBATCHES)]
         for number, (came, output) in enumerate(ends):
             if self.parallel is not None:
-                self.parallel.wanted = number == MICROBATCHES - 1
+                self.parallel.enabled = number == MICROBATCHES - 1
             self.backward(step, came, output)
             if self.last:
                 losses.append(output.item() * MICROBATCHES)

@@ -48,7 +48,7 @@ class Plan:
         return Path(self.folder, f"rank-{rank}.json")
 
     @property
-    def triggered(self) -> Path:
+    def trigger_file(self) -> Path:
         """File that appears when the fault begins."""
         return Path(self.folder, "triggered")
 

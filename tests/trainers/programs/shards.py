@@ -12,10 +12,10 @@ from tests.trainers.programs.model import Block, LanguageModel
 
 
 class DataParallel:
-    """Reduces each gradient while backward goes on, once `wanted`."""
+    """Reduces each gradient while backward goes on, once `enabled`."""
 
     def __init__(self, model: nn.Module, group: dist.ProcessGroup) -> None:
-        self.wanted = False
+        self.enabled = False
         self._group, self._running = group, list[tuple[Any, Tensor]]()
         for parameter in model.parameters():
             parameter.register_post_accumulate_grad_hook(self._reduce)  # type: ignore[no-untyped-call]
@@ -28,12 +28,12 @@ class DataParallel:
         self._running.clear()
 
     def _reduce(self, parameter: Tensor) -> None:
-        if self.wanted and parameter.grad is not None:
+        if self.enabled and parameter.grad is not None:
             work = dist.all_reduce(parameter.grad, group=self._group, async_op=True)
             self._running.append((work, parameter.grad))
 
 
-class Copied(torch.autograd.Function):
+class CopyToRanks(torch.autograd.Function):
     """The same input on all ranks: its gradient is the sum of theirs."""
 
     @staticmethod
@@ -50,7 +50,7 @@ class Copied(torch.autograd.Function):
         return total, None
 
 
-class Summed(torch.autograd.Function):
+class SumOverRanks(torch.autograd.Function):
     """Parts of all ranks are added; each part's gradient is that of the sum."""
 
     @staticmethod
@@ -77,7 +77,7 @@ class Wide(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """This rank's columns."""
-        copied: Tensor = Copied.apply(x, self._group)  # type: ignore[no-untyped-call]
+        copied: Tensor = CopyToRanks.apply(x, self._group)  # type: ignore[no-untyped-call]
         return nn.functional.linear(copied, self.weight)
 
 
@@ -93,7 +93,7 @@ class Narrow(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The whole result."""
         part = nn.functional.linear(x, self.weight)
-        total: Tensor = Summed.apply(part, self._group)  # type: ignore[no-untyped-call]
+        total: Tensor = SumOverRanks.apply(part, self._group)  # type: ignore[no-untyped-call]
         return total
 
 

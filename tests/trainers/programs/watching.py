@@ -11,7 +11,7 @@ from tests.trainers.programs.plan import Plan
 T = TypeVar("T")
 
 
-class Unwatched:
+class NullWatch:
     """Has the methods of `Watch` and does nothing: stepwatch is not even imported."""
 
     def attach(self, **parts: Any) -> None:
@@ -21,7 +21,7 @@ class Unwatched:
         """The batches."""
         return iter(loader)
 
-    def step(self, tokens: int = 0) -> AbstractContextManager[Unwatched]:
+    def step(self, tokens: int = 0) -> AbstractContextManager[NullWatch]:
         """A step is itself one of these."""
         return nullcontext(self)
 
@@ -42,7 +42,7 @@ class Unwatched:
 def watch_of(plan: Plan) -> Any:
     """A `Watch` made as the README makes it where the plan wants its lines."""
     if plan.adapter != "lines":
-        return Unwatched()
+        return NullWatch()
     from stepwatch.hooks import Watch
 
     return Watch.from_env(job=plan.job)

@@ -24,11 +24,11 @@ class Work:
         compiler: Any = torch.compiler
         forward = compiler.disable(self.forward)
 
-        def called(module: Any, _inputs: Any) -> None:
+        def on_forward(module: Any, _inputs: Any) -> None:
             if module.training:
                 forward()
 
-        model.register_forward_pre_hook(called)
+        model.register_forward_pre_hook(on_forward)
 
     def forward(self) -> None:
         """A device computes."""
@@ -50,8 +50,8 @@ class Work:
 
     def _spend(self, fault: str, seconds: float) -> float:
         if self._slow and self.plan.fault == fault and self.diary.steps >= self.plan.fault_step:
-            if not self.plan.triggered.exists():
-                self.plan.triggered.write_text(str(time.time()))
+            if not self.plan.trigger_file.exists():
+                self.plan.trigger_file.write_text(str(time.time()))
             seconds += self.plan.fault_seconds
         time.sleep(seconds)
         return seconds
@@ -64,7 +64,7 @@ class SlowStorage:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds, self._until = seconds, 0.0
+        self._seconds, self._next_slow_at = seconds, 0.0
 
     def install(self) -> None:
         """Slow down what `torch.save` and `safetensors.torch.save_file` write with."""
@@ -79,9 +79,9 @@ class SlowStorage:
 
     def wait(self) -> None:
         """Take as long as the disk, once for each checkpoint."""
-        if time.monotonic() >= self._until:
+        if time.monotonic() >= self._next_slow_at:
             time.sleep(self._seconds)
-            self._until = time.monotonic() + 1.0
+            self._next_slow_at = time.monotonic() + 1.0
 
     def _slow_down(self, module: Any, name: str) -> None:
         inner = getattr(module, name)

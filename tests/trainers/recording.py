@@ -14,10 +14,10 @@ from stepwatch.signals import wire
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import DTYPES, Kind
 
-WANTED = (Kind.STEP, Kind.COLLECTIVE, Kind.CHECKPOINT)
+RECORDED_KINDS = (Kind.STEP, Kind.COLLECTIVE, Kind.CHECKPOINT)
 
 
-class Recorded(NamedTuple):
+class Recording(NamedTuple):
     """`rows` are those of each rank and kind, in the order of their numbers; `job` is the
     collector's summary, `incidents` its incidents that stand alone."""
 
@@ -41,7 +41,7 @@ def rows_of(store: Path, job: str) -> dict[int, dict[Kind, Rows]]:
     with closing(Store.sqlite(store)) as opened:
         for segment in opened.segments(job):
             for kind, rows in wire.decode(segment.payload).tables.items():
-                if kind in WANTED:
+                if kind in RECORDED_KINDS:
                     parts[kind].append(rows)
     by_rank: dict[int, dict[Kind, Rows]] = defaultdict(dict)
     for kind, pieces in parts.items():

@@ -22,7 +22,7 @@ DEVICE_HOUR = 2.5
 """Of the rate card that the collector is given."""
 
 
-class Trained(NamedTuple):
+class RunRecord(NamedTuple):
     """What a run left: steps (wall and own seconds), checkpoints, resumes, and how it ended.
 
     Steps are those that were kept. `fault` are the steps with the fault; the launcher was started
@@ -43,28 +43,28 @@ class Trained(NamedTuple):
         return np.array([step["seconds"] for step in self.steps])
 
     @property
-    def usual(self) -> float:
+    def usual_seconds(self) -> float:
         """Seconds of the median step before the fault."""
         return float(median(self.seconds[WARM_UP : self.fault.start]))
 
     @property
-    def extra(self) -> float:
+    def extra_seconds(self) -> float:
         """Seconds that the steps with the fault took longer than usual, all together."""
-        return float(np.sum(self.seconds[self.fault.start : self.fault.stop] - self.usual))
+        return float(np.sum(self.seconds[self.fault.start : self.fault.stop] - self.usual_seconds))
 
     @property
-    def elapsed(self) -> float:
+    def elapsed_seconds(self) -> float:
         """Seconds from the beginning of the first step to the end of the last."""
         first, last = self.steps[0], self.steps[-1]
         return last["wall_seconds"] - first["wall_seconds"] + first["seconds"]
 
 
-def read(folder: Path, tokens_per_step: int, fault: range, launched_s: float) -> Trained:
+def read(folder: Path, tokens_per_step: int, fault: range, launched_s: float) -> RunRecord:
     """Read the trainer's files: `history.jsonl` of its run, and `result.json` if it was written."""
     text = (folder / "run" / "history.jsonl").read_text()
     lines = [json.loads(line) for line in text.splitlines()]
     result = folder / "result.json"
-    return Trained(
+    return RunRecord(
         [line for line in lines if "loss" in line],
         [line for line in lines if "stall_seconds" in line],
         [line for line in lines if "from_step" in line],
@@ -75,7 +75,7 @@ def read(folder: Path, tokens_per_step: int, fault: range, launched_s: float) ->
     )
 
 
-Figure = Callable[[Trained], float]
+Figure = Callable[[RunRecord], float]
 
 
 def percentile(percent: float) -> Figure:
@@ -83,48 +83,52 @@ def percentile(percent: float) -> Figure:
     return lambda run: float(np.percentile(run.seconds[1:], percent))
 
 
-def spread(run: Trained) -> float:
+def spread(run: RunRecord) -> float:
     """p95 over p50."""
     return percentile(95)(run) / percentile(50)(run)
 
 
-def usual_share(run: Trained) -> float:
+def usual_share(run: RunRecord) -> float:
     """Of the time in steps, that in steps no longer than twice the usual one."""
     seconds = run.seconds[WARM_UP:]
-    return float(seconds[seconds <= 2 * run.usual].sum() / seconds.sum())
+    return float(seconds[seconds <= 2 * run.usual_seconds].sum() / seconds.sum())
 
 
-def throughput(run: Trained) -> float:
+def throughput(run: RunRecord) -> float:
     """Tokens of the steps after the first over the time they took."""
-    return run.tokens_per_step * (len(run.steps) - 1) / (run.elapsed - run.steps[0]["seconds"])
+    return (
+        run.tokens_per_step * (len(run.steps) - 1) / (run.elapsed_seconds - run.steps[0]["seconds"])
+    )
 
 
-def of_all_ranks(run: Trained) -> float:
+def share_of_all_ranks(run: RunRecord) -> float:
     """The share of device-time that the fault took from all ranks."""
-    return run.extra / run.elapsed
+    return run.extra_seconds / run.elapsed_seconds
 
 
-def of_one_rank(run: Trained) -> float:
+def share_of_one_rank(run: RunRecord) -> float:
     """The share of device-time that the fault took from one rank."""
-    return run.extra / run.elapsed / RANKS
+    return run.extra_seconds / run.elapsed_seconds / RANKS
 
 
-def of_the_others(run: Trained) -> float:
+def share_of_other_ranks(run: RunRecord) -> float:
     """The share of device-time that the other ranks waited for one."""
-    return run.extra / run.elapsed * (RANKS - 1) / RANKS
+    return run.extra_seconds / run.elapsed_seconds * (RANKS - 1) / RANKS
 
 
-def stalled(run: Trained) -> float:
+def stall_share(run: RunRecord) -> float:
     """The share of device-time in saves, all ranks as long as rank 0."""
-    return float(sum(checkpoint["stall_seconds"] for checkpoint in run.checkpoints) / run.elapsed)
+    return float(
+        sum(checkpoint["stall_seconds"] for checkpoint in run.checkpoints) / run.elapsed_seconds
+    )
 
 
-def stalled_on_one(run: Trained) -> float:
+def single_rank_stall_share(run: RunRecord) -> float:
     """The share of device-time in saves that take long on rank 0 alone: the others wait outside."""
-    return stalled(run) / RANKS
+    return stall_share(run) / RANKS
 
 
-def durable(run: Trained) -> float:
+def durable_seconds(run: RunRecord) -> float:
     """Mean seconds until a checkpoint was on storage."""
     durations = [
         checkpoint["durable_seconds"]
@@ -134,34 +138,34 @@ def durable(run: Trained) -> float:
     return float(sum(durations) / len(durations))
 
 
-def verified(run: Trained) -> float:
+def verified_share(run: RunRecord) -> float:
     """Checkpoints that verified, of all."""
     return sum(bool(checkpoint["verified"]) for checkpoint in run.checkpoints) / len(
         run.checkpoints
     )
 
 
-def lost_steps(run: Trained) -> float:
+def lost_steps(run: RunRecord) -> float:
     """Steps that had to be done again."""
     return float(sum(resume["steps_lost"] for resume in run.resumes))
 
 
-def per_device_days(run: Trained) -> float:
+def per_device_days(run: RunRecord) -> float:
     """Interruptions per 1,000 days of a device, from the first step on."""
-    return len(run.resumes) / (RANKS * run.elapsed / 86_400) * 1000
+    return len(run.resumes) / (RANKS * run.elapsed_seconds / 86_400) * 1000
 
 
-def without_progress(run: Trained) -> float:
+def idle_seconds(run: RunRecord) -> float:
     """Mean seconds without progress before a resume."""
     return sum(resume["seconds"] for resume in run.resumes) / len(run.resumes)
 
 
-def complete(run: Trained) -> float:
+def completion_seconds(run: RunRecord) -> float:
     """Seconds from the launch to the end of the last step."""
     return run.steps[-1]["wall_seconds"] - run.launched_s
 
 
-def since_verified(run: Trained) -> float:
+def verified_age_seconds(run: RunRecord) -> float:
     """Seconds from the newest checkpoint that verified to the end of the last step."""
     newest = max(
         int(checkpoint["step"]) for checkpoint in run.checkpoints if checkpoint["verified"]
@@ -169,26 +173,26 @@ def since_verified(run: Trained) -> float:
     return run.steps[-1]["wall_seconds"] - run.steps[newest - 1]["wall_seconds"]
 
 
-def kept_share(run: Trained) -> float:
+def kept_share(run: RunRecord) -> float:
     """Of the time in steps, and without progress between attempts, that in steps which were not
     done again: those are as long as usual."""
-    repeated_seconds = lost_steps(run) * run.usual
+    repeated_seconds = lost_steps(run) * run.usual_seconds
     stood = sum(resume["seconds"] for resume in run.resumes)
     return float(run.seconds.sum() / (run.seconds.sum() + repeated_seconds + stood))
 
 
-def cost(run: Trained) -> float:
+def cost(run: RunRecord) -> float:
     """Money for a million tokens, of the time from the first step on."""
-    money = RANKS * run.elapsed / 3600 * DEVICE_HOUR
+    money = RANKS * run.elapsed_seconds / 3600 * DEVICE_HOUR
     return money / (run.tokens_per_step * len(run.steps)) * 1e6
 
 
-def bubble_over_ideal(run: Trained) -> float:
+def bubble_over_ideal(run: RunRecord) -> float:
     """Idle share of the pipeline as the trainer's schedule measured it, over its ideal."""
     bubble = run.result["bubble"]
     return float(bubble["measured"] - bubble["ideal"])
 
 
-def just(value: float) -> Figure:
+def constant(value: float) -> Figure:
     """A figure that the case itself says."""
     return lambda run: value
