@@ -38,7 +38,7 @@ def _program(name: str) -> str | None:
     return str(paths[-1]) if paths else shutil.which(name)
 
 
-def _unprivileged() -> str:
+def _server_user() -> str:
     """The user that the server runs as."""
     if os.geteuid() != 0:
         return getpass.getuser()
@@ -68,7 +68,7 @@ class PostgresqlServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="stepwatch-postgresql-"))
         # The server refuses to run as root.
-        self._owner = _unprivileged()
+        self._owner = _server_user()
         if os.geteuid() == 0:
             owner = pwd.getpwnam(self._owner)
             os.chown(self._folder, owner.pw_uid, owner.pw_gid)

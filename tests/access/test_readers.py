@@ -24,17 +24,17 @@ def service(tmp_path: Path) -> Iterator[Service]:
     store.close()
 
 
-class Held:
-    """Answers of a store that wait for `released`."""
+class BlockedStore:
+    """Answers of a store that wait for `release`."""
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        self.released = threading.Event()
+        self.release = threading.Event()
         monkeypatch.setattr(service.store.silences, "between", self._wait)
 
     def _wait(self, *_: float) -> list[Silence]:
         self.count += 1
-        assert self.released.wait(60.0)
+        assert self.release.wait(60.0)
         return []
 
 
@@ -54,7 +54,7 @@ async def other_statuses(client: httpx.AsyncClient) -> dict[str, int]:
     return statuses
 
 
-async def while_answered(service: Service, blocked: Held, count: int) -> dict[str, int]:
+async def while_answered(service: Service, blocked: BlockedStore, count: int) -> dict[str, int]:
     """What others get while `count` readers are being answered, and after."""
     transport = httpx.ASGITransport(app=make_api(service))
     async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
@@ -63,7 +63,7 @@ async def while_answered(service: Service, blocked: Held, count: int) -> dict[st
         while blocked.count < count:
             await asyncio.sleep(0.01)
         statuses = await other_statuses(client)
-        blocked.released.set()
+        blocked.release.set()
         await asyncio.gather(*waiting)
         statuses["after"] = (await client.get("/v1/jobs")).status_code
     return statuses
@@ -89,9 +89,9 @@ async def while_sent(service: Service, count: int) -> dict[str, int]:
 def test_who_comes_when_all_places_are_taken_is_asked_to_come_again(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few, full = Held(service, monkeypatch), MOST_AT_ONCE
+    few, full = BlockedStore(service, monkeypatch), MOST_AT_ONCE
     assert set(asyncio.run(while_answered(service, few, full - 1)).values()) == {200}
-    statuses = asyncio.run(while_answered(service, Held(service, monkeypatch), full))
+    statuses = asyncio.run(while_answered(service, BlockedStore(service, monkeypatch), full))
     assert statuses.pop("/v1/jobs") == 429
     assert set(statuses.values()) == {200}, statuses
 

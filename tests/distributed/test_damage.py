@@ -16,7 +16,9 @@ FLAGS = ("--mesh", "dp_shard=2", "--steps", "8", "--checkpoint-every", "4")
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path], Any]) -> Path:
+def checkpoints(
+    tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path], Any]
+) -> Path:
     """The checkpoints of steps 4 and 8 of a real run on two ranks."""
     trainer = make_trainer(tmp_path_factory.mktemp("saved"))
     trainer.train_forked(*FLAGS)
@@ -51,10 +53,10 @@ FILES = ("__0_0.distcp", "__1_0.distcp", ".metadata")
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_file_is_found_and_the_checkpoint_before_it_is_used(
-    saved: Path, tmp_path: Path, damage: str, name: str
+    checkpoints: Path, tmp_path: Path, damage: str, name: str
 ) -> None:
     root = tmp_path / "checkpoints"
-    shutil.copytree(saved, root)
+    shutil.copytree(checkpoints, root)
     harm, reason = DAMAGE[damage]
     harm(root / "step-00000008" / name)
     manifest, rejections = newest_valid(root)
@@ -70,9 +72,9 @@ def test_a_damaged_file_is_found_and_the_checkpoint_before_it_is_used(
 
 
 @pytest.mark.parametrize("damage", ["flipped", "truncated", "missing"])
-def test_a_damaged_manifest_is_found(saved: Path, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_manifest_is_found(checkpoints: Path, tmp_path: Path, damage: str) -> None:
     root = tmp_path / "checkpoints"
-    shutil.copytree(saved, root)
+    shutil.copytree(checkpoints, root)
     DAMAGE[damage][0](root / "step-00000008" / "manifest.json")
     manifest, (rejection,) = newest_valid(root)
     assert manifest is not None
@@ -81,9 +83,9 @@ def test_a_damaged_manifest_is_found(saved: Path, tmp_path: Path, damage: str) -
 
 
 def test_the_run_prints_what_it_rejected_and_resumes_from_an_older_checkpoint(
-    saved: Path, trainer: Any, straight: Callable[..., Any]
+    checkpoints: Path, trainer: Any, straight: Callable[..., Any]
 ) -> None:
-    shutil.copytree(saved.parent, trainer.run_dir)
+    shutil.copytree(checkpoints.parent, trainer.run_dir)
     _flip(trainer.run_dir / "checkpoints" / "step-00000008" / "__1_0.distcp")
     finished = trainer.train_forked("--mesh", "dp_shard=2", "--steps", "10")
     assert "rejected checkpoint of step 8: __1_0.distcp does not match" in finished.output
@@ -130,10 +132,10 @@ def test_a_full_disk_stops_no_step_and_damages_no_older_checkpoint(
 @mounting
 @pytest.mark.matrix
 def test_a_read_only_mount_stops_no_step(
-    saved: Path, trainer: Any, straight: Callable[..., Any]
+    checkpoints: Path, trainer: Any, straight: Callable[..., Any]
 ) -> None:
     root = trainer.run_dir / "checkpoints"
-    shutil.copytree(saved.parent, trainer.run_dir)
+    shutil.copytree(checkpoints.parent, trainer.run_dir)
     _flip(root / "step-00000008" / "__0_0.distcp")
     mount = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1"'
     flags = ("--mesh", "dp_shard=2", "--steps", "10")

@@ -41,7 +41,9 @@ def test_a_killed_rank_changes_no_loss(
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path], Any]) -> Path:
+def run_dir_of_six_steps(
+    tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path], Any]
+) -> Path:
     """The directory of a run of six steps on four ranks."""
     trainer = make_trainer(tmp_path_factory.mktemp("saved"))
     trainer.train_forked(*TWO_BY_TWO, "--steps", "6")
@@ -59,9 +61,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory, make_trainer: Callable[[Path
     ],
 )
 def test_a_checkpoint_of_four_ranks_resumes_on_another_mesh(
-    saved: Path, trainer: Any, straight: Callable[..., Any], mesh: str
+    run_dir_of_six_steps: Path, trainer: Any, straight: Callable[..., Any], mesh: str
 ) -> None:
-    shutil.copytree(saved, trainer.run_dir)
+    shutil.copytree(run_dir_of_six_steps, trainer.run_dir)
     finished = trainer.train_forked("--mesh", mesh, "--steps", "12")
     expected = straight(*TWO_BY_TWO, "--steps", "12").losses
     assert finished.result["resumes"][0]["from_step"] == 6

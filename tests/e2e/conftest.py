@@ -87,7 +87,7 @@ class Site:
         document: dict[str, Any] | None = response.json() if response.status_code == 200 else None
         return document
 
-    def reached(self, step: int) -> Callable[[], bool]:
+    def has_reached(self, step: int) -> Callable[[], bool]:
         """A condition: every rank's step `step` has been received."""
 
         def holds() -> bool:

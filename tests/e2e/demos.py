@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 STEPS = 32
 
 
-class Ran(NamedTuple):
+class DemoRun(NamedTuple):
     """A finished demo: its folder, its JSON, and what it printed."""
 
     folder: Path
@@ -29,11 +29,11 @@ def demo_rings() -> set[Path]:
     return set(Path("/dev/shm").glob("stepwatch-demo-*"))
 
 
-def run_demo(folder: Path, *words: str, steps: int = STEPS) -> Ran:
+def run_demo(folder: Path, *words: str, steps: int = STEPS) -> DemoRun:
     """Run a demo to its end."""
     report, rings_before = folder / "report.json", demo_rings()
     options = ("--steps", str(steps), "--keep", str(folder / "kept"), "--json", str(report))
     ran = subprocess.run(demo_words(*options, *words), capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert demo_rings() <= rings_before
-    return Ran(folder / "kept", json.loads(report.read_text()), ran.stdout)
+    return DemoRun(folder / "kept", json.loads(report.read_text()), ran.stdout)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import ConsoleMessage, sync_playwright
 
-from tests.e2e.demos import Ran, run_demo
+from tests.e2e.demos import DemoRun, run_demo
 
 from .conftest import Site
 
@@ -29,7 +29,7 @@ CHROMIUM_WORDS = [
 
 
 @pytest.fixture(scope="module")
-def slowed(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def demo_with_slow_rank(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
     """A demo in which rank 1 is slow from step 14 on.
 
     So many steps that it is the slowest in most of them, whichever is by chance in the first ones.
@@ -38,8 +38,8 @@ def slowed(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run_demo(folder, "--fault", "slow-compute:rank=1,step=14", steps=SLOWED_STEPS)
 
 
-def test_the_slowed_rank_and_no_other_is_named(slowed: Ran) -> None:
-    (incident,) = slowed.report["incidents"]
+def test_the_slowed_rank_and_no_other_is_named(demo_with_slow_rank: DemoRun) -> None:
+    (incident,) = demo_with_slow_rank.report["incidents"]
     named = {key: incident[key] for key in ("kind", "rank", "phase", "cause", "since_step")}
     assert named == {
         "kind": "straggler",
@@ -50,11 +50,13 @@ def test_the_slowed_rank_and_no_other_is_named(slowed: Ran) -> None:
     }
     assert incident["runbook"] == "TrainingStraggler"
     assert incident["detected_after_seconds"] > 0
-    assert "INCIDENT straggler: rank 1 is slow in forward since step 14" in slowed.output
+    assert (
+        "INCIDENT straggler: rank 1 is slow in forward since step 14" in demo_with_slow_rank.output
+    )
 
 
-def test_the_report_has_its_keys_and_real_numbers(slowed: Ran) -> None:
-    report = slowed.report
+def test_the_report_has_its_keys_and_real_numbers(demo_with_slow_rank: DemoRun) -> None:
+    report = demo_with_slow_rank.report
     assert report["loss_last"] < report["loss_first"] < 6.0
     assert report["tokens_per_second"] > 0
     quantiles = report["step_seconds"]
@@ -69,8 +71,10 @@ def test_the_report_has_its_keys_and_real_numbers(slowed: Ran) -> None:
     assert [slo["name"] for slo in report["slos"]] == ["goodput"]
 
 
-def test_the_parts_of_the_steps_add_up_and_the_slow_rank_is_waited_for(slowed: Ran) -> None:
-    store = ("--store", str(slowed.folder / "store.db"))
+def test_the_parts_of_the_steps_add_up_and_the_slow_rank_is_waited_for(
+    demo_with_slow_rank: DemoRun,
+) -> None:
+    store = ("--store", str(demo_with_slow_rank.folder / "store.db"))
     words = [sys.executable, "-m", "stepwatch.cli", "status", "demo", "--json", *store]
     ran = subprocess.run(words, capture_output=True, text=True)
     job = json.loads(ran.stdout)
@@ -104,9 +108,9 @@ def test_a_hang_names_the_rank_that_did_not_arrive(tmp_path: Path) -> None:
     assert (incident["since_step"], incident["runbook"]) == (12, "TrainingPause")
 
 
-def test_the_runbook_comes_with_the_values_of_the_incident(slowed: Ran) -> None:
-    (incident,) = slowed.report["incidents"]
-    store = ("--store", str(slowed.folder / "store.db"))
+def test_the_runbook_comes_with_the_values_of_the_incident(demo_with_slow_rank: DemoRun) -> None:
+    (incident,) = demo_with_slow_rank.report["incidents"]
+    store = ("--store", str(demo_with_slow_rank.folder / "store.db"))
     words = ("runbook", incident["runbook"], "--incident", incident["id"], *store)
     ran = subprocess.run(
         [sys.executable, "-m", "stepwatch.cli", *words], capture_output=True, text=True
@@ -119,10 +123,12 @@ def test_the_runbook_comes_with_the_values_of_the_incident(slowed: Ran) -> None:
 
 
 @pytest.fixture(scope="module")
-def page_site(slowed: Ran, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def page_site(
+    demo_with_slow_rank: DemoRun, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
     """A collector on the store that the demo left."""
     site = Site(tmp_path_factory.mktemp("page"))
-    site.store_path = slowed.folder / "store.db"
+    site.store_path = demo_with_slow_rank.folder / "store.db"
     site.start_collector()
     yield site
     site.close()

@@ -56,7 +56,7 @@ def all_arrived(site: Site) -> bool:
     return job is not None and job["state"] == "finished" and job["step"] == STEPS - 1
 
 
-def settled(site: Site) -> int:
+def wait_for_rest(site: Site) -> int:
     """Steps in the store once it has what was under way when the agent died."""
     counts: list[int] = []
 
@@ -72,10 +72,10 @@ def test_a_killed_agent_loses_nothing(site: Site, train: Train) -> None:
     site.start_collector()
     agent = site.start_agent()
     trainer = train(STEPS, *PACE)
-    until("step 6", site.reached(6))
+    until("step 6", site.has_reached(6))
     agent.send_signal(signal.SIGKILL)
     agent.wait()
-    at_the_kill = settled(site)
+    at_the_kill = wait_for_rest(site)
     assert trainer.result().codes == [0] * RANKS, "it goes on alone"
     assert len(site.stored_steps()) == at_the_kill < len(EVERY_STEP_ONCE)
     site.start_agent()
@@ -88,7 +88,7 @@ def test_a_killed_collector_loses_nothing_and_repeats_nothing(site: Site, train:
     site.start_agent()
     trainer = train(STEPS, *PACE)
     for step in (4, 12):
-        until(f"step {step}", site.reached(step))
+        until(f"step {step}", site.has_reached(step))
         collector.send_signal(signal.SIGKILL)
         collector.wait()
         collector = site.start_collector()

@@ -136,11 +136,11 @@ def test_an_xid_that_ends_a_rank_is_why_it_ended(node: Node, running: list[int])
     )
     assert lost["cause"] == "device-lost" and lost["rank"] == 1
     os.kill(running[1], signal.SIGKILL)
-    failed = node.wait(
+    rank_failure = node.wait(
         "xid-79", lambda incident: incident["kind"] == "rank-failed", "the rank failed"
     )
-    assert (failed["rank"], failed["cause"]) == (1, "device-lost")
-    assert "because its device has fallen off the bus (0000:3c:00)" in failed["summary"]
+    assert (rank_failure["rank"], rank_failure["cause"]) == (1, "device-lost")
+    assert "because its device has fallen off the bus (0000:3c:00)" in rank_failure["summary"]
     del node.driver.devices[1]["lost"]
     node.driver.write()
 
@@ -215,13 +215,13 @@ def test_the_out_of_memory_killer_is_why_a_rank_was_killed(
         until("it makes steps", lambda: ((site.job("oom") or {}).get("step") or 0) > 10)
         (little_memory / "cgroup.procs").write_text(f"{running[1]}")
 
-        def failed() -> dict[str, Any] | None:
+        def rank_failure() -> dict[str, Any] | None:
             failures = [
                 incident for incident in site.incidents("oom") if incident["kind"] == "rank-failed"
             ]
             return failures[0] if failures else None
 
-        incident = until("the rank was killed", failed)
+        incident = until("the rank was killed", rank_failure)
         assert (incident["rank"], incident["cause"]) == (1, "out-of-memory")
         assert "was killed by SIGKILL" in incident["summary"]
         assert "because the kernel's out-of-memory killer ended it" in incident["summary"]

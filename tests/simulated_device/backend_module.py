@@ -35,7 +35,7 @@ def _default_stream(device: Any = None) -> torch.Stream:
 
 
 @contextmanager
-def _captured(graph: Any) -> Iterator[None]:
+def _capture(graph: Any) -> Iterator[None]:
     graph.begin()
     try:
         yield
@@ -70,7 +70,7 @@ def build(native: Any) -> types.ModuleType:
         memory_allocated=lambda device=None: native.bytes_allocated(),
         device=torch.device,
         Graph=native.Graph,
-        graph=_captured,
+        graph=_capture,
         is_current_stream_capturing=native.is_capturing,
     )
     return module

@@ -81,7 +81,7 @@ def replicas(where: str, wrap: Callable[[nn.Sequential], nn.Module]) -> list[flo
     return losses
 
 
-def sharded(model: nn.Sequential) -> nn.Module:
+def shard_blocks(model: nn.Sequential) -> nn.Module:
     """Shard the blocks and the rest with FSDP2."""
     mesh = init_device_mesh(next(model.parameters()).device.type, (dist.get_world_size(),))
     for layer in model:
@@ -124,7 +124,7 @@ def pipeline(where: str, replicate: bool = False) -> list[float]:
 
 WAYS: dict[str, Callable[[str], list[float]]] = {
     "ddp": lambda where: replicas(where, DistributedDataParallel),
-    "fsdp": lambda where: replicas(where, sharded),
+    "fsdp": lambda where: replicas(where, shard_blocks),
     "hsdp": lambda where: replicas(where, hybrid),
     "pipeline": pipeline,
     "pipeline-fsdp": lambda where: pipeline(where, replicate=True),

@@ -29,7 +29,7 @@ def open_checkpointer(tmp_path: Path, runtime: Runtime) -> Iterator[Open]:
     """Opens checkpointers that keep two checkpoints and add results to a list; closes them."""
     with ExitStack() as stack:
 
-        def opened(results: list[CheckpointResult], *, asynchronous: bool = True) -> Checkpointer:
+        def open_one(results: list[CheckpointResult], *, asynchronous: bool = True) -> Checkpointer:
             checkpointer = Checkpointer(
                 tmp_path / "checkpoints",
                 Ranks(runtime.rank, runtime.world, runtime.control_group),
@@ -40,7 +40,7 @@ def open_checkpointer(tmp_path: Path, runtime: Runtime) -> Iterator[Open]:
             )
             return stack.enter_context(closing(checkpointer))
 
-        yield opened
+        yield open_one
 
 
 def _save(checkpointer: Checkpointer, watch: Watch, *steps: int) -> None:

@@ -26,7 +26,7 @@ from tests.other_users import OTHER, give_away, needs_root
 from tests.trainer.builders import checkpoint_manifest
 
 
-def saved(root: Path, step: int = 4) -> Path:
+def save_checkpoint(root: Path, step: int = 4) -> Path:
     """A checkpoint as DCP writes it, with a manifest of its files."""
     directory = layout.published_path(root, step)
     tensors = {
@@ -63,7 +63,7 @@ class Runs:
 def test_a_checkpoint_of_another_user_is_refused_and_stays(
     tmp_path: Path, runtime: Runtime, name: str
 ) -> None:
-    directory = saved(tmp_path)
+    directory = save_checkpoint(tmp_path)
     give_away(directory / name)
     ranks = Ranks(runtime.rank, runtime.world, runtime.control_group)
     with pytest.raises(CheckpointError, match=f"user {OTHER}: copy the checkpoints as this user"):
@@ -83,7 +83,7 @@ def test_the_guessable_run_directory_of_another_user_is_refused(
 
 
 def test_metadata_of_torch_is_read(tmp_path: Path) -> None:
-    directory = saved(tmp_path)
+    directory = save_checkpoint(tmp_path)
     data = (directory / METADATA_NAME).read_bytes()
     assert read_metadata(data) == pickle.loads(data)  # noqa: S301 - as torch reads it
     manifest = checkpoint_manifest()
@@ -96,7 +96,7 @@ def test_metadata_of_torch_is_read(tmp_path: Path) -> None:
 
 
 def test_metadata_that_names_code_runs_none(tmp_path: Path) -> None:
-    directory, mark = saved(tmp_path), tmp_path / "ran"
+    directory, mark = save_checkpoint(tmp_path), tmp_path / "ran"
     data = pickle.dumps(Runs(mark))
     (directory / METADATA_NAME).write_bytes(data)
     with pytest.raises(ValueError, match=r"refused: it names posix.mkdir"):
@@ -111,7 +111,7 @@ def test_metadata_that_names_code_runs_none(tmp_path: Path) -> None:
 
 
 def test_metadata_that_is_not_the_manifests_is_not_read(tmp_path: Path) -> None:
-    directory = saved(tmp_path)
+    directory = save_checkpoint(tmp_path)
     manifest = checkpoint_manifest()
     with pytest.raises(ValueError, match="does not match its digest"):
         MetadataReader(directory, manifest).read_metadata()

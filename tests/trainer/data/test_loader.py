@@ -8,7 +8,7 @@ from stepwatch.trainer.data.dataset import Dataset
 from stepwatch.trainer.data.loader import BatchSlice, Loader
 
 
-def _loaded(dataset: Dataset, first: int, last: int, ahead: int) -> list[list[list[int]]]:
+def _read_batches(dataset: Dataset, first: int, last: int, ahead: int) -> list[list[list[int]]]:
     share = BatchSlice(batch=4, part=1, parts=2, seed=9)
     loader = Loader(dataset, share, first, last, ahead=ahead, before_next=lambda step: None)
     batches = [inputs.tolist() for inputs, _ in loader]
@@ -18,8 +18,8 @@ def _loaded(dataset: Dataset, first: int, last: int, ahead: int) -> list[list[li
 
 @pytest.mark.parametrize("ahead", [0, 1, 8])
 def test_reading_ahead_and_resuming_change_nothing(dataset: Dataset, ahead: int) -> None:
-    straight = _loaded(dataset, 0, 9, 2)
-    assert _loaded(dataset, 0, 5, ahead) + _loaded(dataset, 5, 9, ahead) == straight
+    straight = _read_batches(dataset, 0, 9, 2)
+    assert _read_batches(dataset, 0, 5, ahead) + _read_batches(dataset, 5, 9, ahead) == straight
 
 
 def test_the_fault_injection_point_is_reached_before_every_batch(dataset: Dataset) -> None:

@@ -23,10 +23,10 @@ def open_history(tmp_path: Path) -> Iterator[OpenHistory]:
     """Opens one history, again and again, and adds steps; closes all of them at the end."""
     with ExitStack() as stack:
 
-        def opened(added: int = 0) -> History:
+        def open_one(added: int = 0) -> History:
             history = stack.enter_context(closing(History(tmp_path)))
             for step in range(added):
                 history.append(step_line(step))
             return history
 
-        yield opened
+        yield open_one
