@@ -26,7 +26,7 @@ def test_a_given_directory_is_created_and_kept(tmp_path: Path) -> None:
     assert path.is_dir()
 
 
-@pytest.mark.parametrize("given", ["", "run"])
+@pytest.mark.parametrize("run_dir", ["", "run"])
 def test_an_error_of_the_launch_is_not_reported_as_one_of_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_dir: str
 ) -> None:
