@@ -1,1 +1,1 @@
-"""Benchmarks: the budgets, side by side with a baseline in one run."""
+"""Benchmarks: each measures a budget and its baseline in one run."""

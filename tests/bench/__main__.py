@@ -1,6 +1,6 @@
 """`python -m tests.bench [name ...]` measures and prints one table; without names, everything.
 
-`python -m tests.bench peers --peer-ranks 256 --peer-steps 40` is a smaller run beside the peers.
+`python -m tests.bench peers --peer-ranks 256 --peer-steps 40` is a smaller comparison with peers.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
 
 
 def machine() -> str:
-    """Processor, cores, kernel and versions, in one line."""
+    """Return processor, cores, kernel and versions in one line."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     processor = models[0] if models else platform.machine()
@@ -81,7 +81,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
 
 
 def main(words: list[str]) -> int:
-    """Measure and print; returns 2 for an unknown name, else 0: a table is no verdict."""
+    """Measure and print; return 2 for an unknown name, else 0: a table is no verdict."""
     arguments = _arguments(words)
     names = arguments.names
     chosen: dict[str, Callable[[], Iterator[Result]]] = {

@@ -1,4 +1,5 @@
-"""An evaluation and the memory of a job, by its age: an hour, forty hours, thirty days."""
+"""Cost of an evaluation and memory of a job, by the job's age: an hour, forty hours, thirty
+days."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ LOOKS = 15
 
 
 class AgeCost(NamedTuple):
-    """Seconds of processor time of one evaluation, bytes of state and slices, and steps known."""
+    """Processor seconds of one evaluation, bytes of state and of slices, and the steps in the
+    history."""
 
     seconds: float
     state: int
@@ -38,7 +40,7 @@ class AgeCost(NamedTuple):
 
 
 def measure() -> Iterator[Result]:
-    """The same job at each age; each evaluation takes in one more step."""
+    """Measure the same job at each age; each evaluation applies one more step."""
     first: AgeCost | None = None
     for hours, age in AGES.items():
         aged = _measure_age(hours)
@@ -81,7 +83,7 @@ def _measure_age(hours: int) -> AgeCost:
         for more in range(LOOKS):
             end = hours * HOUR + more
             take(hours + 1 + more, _later(hour_rows[:WORLD], end, noise), end + 1)
-            service.jobs_now()  # folds it in
+            service.jobs_now()  # applies the waiting segments
             began = time.process_time()
             service.evaluate()
             spent.append(time.process_time() - began)
@@ -95,7 +97,7 @@ def _measure_age(hours: int) -> AgeCost:
 
 
 def _later(rows: Rows, steps: int, noise: np.random.Generator) -> Rows:
-    """The same rows so many steps later, each a little longer or shorter."""
+    """Return the rows `steps` steps later, with a little noise in each duration."""
     rows = rows.copy()
     rows["step"] += steps
     rows["seq"] += steps

@@ -1,7 +1,7 @@
-"""The agent of a node of eight ranks: processor time, memory, a scrape, catching up, a hung probe.
+"""The agent of an eight-rank node: processor time, memory, a scrape, a backlog, a hung probe.
 
-The ranks only write, and the hardware is files (`node_hardware`). Processor time is that of the
-agent and of all processes of its probes; the scripted driver's own share is some 0.1 us a call.
+The ranks only write, and the hardware is scripted (`node_hardware`). Processor time includes the
+agent's probe processes; the scripted driver itself takes about 0.1 us per call.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def measure() -> Iterator[Result]:
-    """A node without devices, a full one, and an agent with a backlog."""
+    """Measure a node without devices, a full node, and an agent with a backlog."""
     load = f"{RANKS} ranks x {HERTZ:.0f} steps/s"
     with _node(full=False) as plain:
         share, _ = plain.measure()
@@ -79,7 +79,7 @@ def _additions(count: int) -> int:
 
 
 class Node:
-    """A collector, an agent as it ships, and a process that writes the rings."""
+    """A collector, an agent as shipped, and a process that writes the rings."""
 
     def __init__(self, folder: Path, *, full: bool) -> None:
         self.folder = folder
@@ -99,7 +99,7 @@ class Node:
         self._agent: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start everything, and wait until records arrive."""
+        """Start all processes, and wait until records arrive."""
         self.collector.start()
         rings = str(self.folder / "rings")
         command = (sys.executable, "-m", "tests.bench.node_ranks", rings, str(RANKS), str(HERTZ))
@@ -113,7 +113,8 @@ class Node:
         self._agent = spawn(self.folder / "agent.log", *self._words)
 
     def measure(self) -> tuple[float, float]:
-        """Share of a core that the agent and its probes use, and their memory in megabytes."""
+        """Return the share of a core that the agent and its probes use, and their memory in
+        megabytes."""
         time.sleep(WARM_SECONDS)
         assert self._agent is not None
         used_before, began = _processor_seconds(self._agent.pid), time.monotonic()
@@ -122,11 +123,12 @@ class Node:
         return used / (time.monotonic() - began), _memory(self._agent.pid) / 1e6
 
     def measure_scrape(self) -> tuple[float, float]:
-        """Seconds of a scrape, and its size in kilobytes."""
+        """Return the seconds of a scrape, and its size in kilobytes."""
         return _request_cost(f"{self.metrics}/metrics")
 
     def catch_up(self) -> Result:
-        """How much faster than it was written a backlog is sent, while the ranks write on."""
+        """Measure how many times faster than real time a backlog is sent, while the ranks continue
+        to write."""
         assert self._agent is not None
         end(self._agent, signal.SIGTERM, 10.0)
         self._fill_spool()
@@ -144,7 +146,7 @@ class Node:
         )  # fmt: skip
 
     def _fill_spool(self) -> None:
-        """Write what ten minutes without a collector leave, with the records of this moment."""
+        """Fill the spool as ten minutes without a collector would, with records of this moment."""
         where = self.folder / "rings"
         with tempfile.TemporaryDirectory() as place:
             nobody = f"http://127.0.0.1:{free_port()}"
@@ -164,7 +166,7 @@ class Node:
         spool.close()
 
     def with_hung_driver(self) -> Result:
-        """Records read a second while calls into the driver do not come back."""
+        """Measure the records read per second while driver calls hang."""
         usual = self._records_a_second()
         assert self.driver is not None
         self.driver.devices[0]["hang"] = 1
@@ -176,7 +178,7 @@ class Node:
         )  # fmt: skip
 
     def value(self, metric: Metric) -> float:
-        """A metric of the agent, all its series together; NaN while it does not answer."""
+        """Return the sum of an agent metric's series; NaN while the agent does not answer."""
         try:
             text = httpx.get(f"{self.metrics}/metrics", timeout=5.0).text
         except httpx.HTTPError:
@@ -189,7 +191,7 @@ class Node:
         )
 
     def close(self) -> None:
-        """End everything."""
+        """End all processes."""
         for process in (self._agent, self._ranks):
             if process is not None:
                 end(process, signal.SIGTERM, 10.0)
@@ -216,15 +218,15 @@ def _node(*, full: bool) -> Iterator[Node]:
 
 
 def _family(pid: int) -> list[int]:
-    """A process and its children."""
+    """Return a process and its descendants."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *(descendant for child in children for descendant in _family(int(child)))]
 
 
 def _processor_seconds(pid: int) -> float:
-    """What a process and its children have used, those that ended and were waited for included.
+    """Return the processor seconds of a process and its descendants, reaped children included.
 
-    Of those that live by the scheduler's nanoseconds: a tick is 1 % of a second.
+    Live processes count by the scheduler's nanoseconds: a tick is 1 % of a second.
     """
     seconds = 0.0
     for process in _family(pid):
@@ -236,7 +238,7 @@ def _processor_seconds(pid: int) -> float:
 
 
 def _memory(pid: int) -> float:
-    """Bytes of a process and its children, pages that they share counted once (PSS)."""
+    """Return the bytes of a process and its descendants, with shared pages counted once (PSS)."""
     lines = (
         line
         for process in _family(pid)
@@ -247,7 +249,7 @@ def _memory(pid: int) -> float:
 
 
 def _request_cost(url: str) -> tuple[float, float]:
-    """Median seconds of a request, and kilobytes of its answer."""
+    """Return the median seconds of a request, and the kilobytes of its answer."""
     seconds = []
     with httpx.Client() as client:
         for _ in range(SCRAPES):
@@ -258,7 +260,7 @@ def _request_cost(url: str) -> tuple[float, float]:
 
 
 def _file_cost(folder: Path, size: int) -> float:
-    """The same for a file of `size` bytes, from Python's plain server."""
+    """Return the median seconds to fetch a file of `size` bytes from Python's plain server."""
     (folder / "plain").mkdir()
     (folder / "plain" / "metrics").write_bytes(b"x" * size)
     port = free_port()

@@ -1,7 +1,7 @@
-"""An agent over the jobs of a year: what it holds after 100, 1,000 ... 10,000 that have ended.
+"""An agent over a year of jobs: its memory and descriptors after 100, 1,000 ... 10,000 ended jobs.
 
 Real agent, real processes: a job is one process that writes the rings of eight ranks for two
-seconds, in full size. The collector stores nothing, so that the agent is what is measured.
+seconds, in full size. The collector stores nothing, so that only the agent is measured.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from .result import Result
 RANKS, STEPS = 8, 4
 LIVES_SECONDS = 2.0
 JOBS_A_SECOND = 12.0
-"""Begun; a busy node of a cluster begins some ten an hour."""
+"""Starts; a busy node of a cluster starts about ten jobs an hour."""
 MARKS = (100, 1_000, 4_000, 7_000, 10_000)
-"""What is kept of ended jobs within a bound (names, places in rings, copies) is full at 4,000."""
+"""At 4,000 jobs all bounded memory of ended jobs (names, ring positions, copies) is full."""
 MOST_SECONDS = 1_800.0
 SETTLE_SECONDS = 10.0
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -46,7 +46,7 @@ class _Takes(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        """Accept."""
+        """Accept all segments."""
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         count = sum(1 for _ in wire.split(body)) if body else 0
         verdicts = ",".join(['{"verdict":"accepted","reason":""}'] * count)
@@ -63,11 +63,11 @@ class _Takes(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def measure() -> Iterator[Result]:
-    """Begin jobs until there were 10,000, or half an hour is over."""
+    """Start jobs until 10,000 have run or half an hour is over."""
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Takes)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -106,7 +106,7 @@ def _lives(agent: subprocess.Popen[bytes], rings: Path, folder: Path) -> Iterato
 
 
 def _jobs(rings: Path, first: int, last: int, deadline: float) -> int:
-    """Begin jobs `first` to `last` at an even pace and wait for their ends; returns how many."""
+    """Start jobs `first` to `last` at an even pace and wait for their ends; return how many."""
     living: deque[tuple[float, int]] = deque()
     begun, number = time.monotonic(), first
     while number < last and time.monotonic() < deadline:
@@ -124,7 +124,7 @@ def _jobs(rings: Path, first: int, last: int, deadline: float) -> int:
 
 
 def _job(rings: Path, number: int) -> int:
-    """Fork one job; returns its process. It is killed, or ends, by turns."""
+    """Fork one job and return its process. Every second job is killed, the others end."""
     pid = os.fork()
     if pid:
         return pid
@@ -167,7 +167,7 @@ def _footprint(pid: int, rings: Path, folder: Path) -> str:
 
 
 def _disk_bytes(folder: Path) -> int:
-    """Bytes of the files below a folder, which come and go meanwhile."""
+    """Return the bytes of the files below a folder, some of which may vanish meanwhile."""
     nbytes = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -191,6 +191,7 @@ def _memory(pids: list[int], field: str) -> float:
 
 
 def _processor_seconds(pid: int) -> float:
-    """Of the agent alone: what probes cost does not depend on jobs."""
+    """Return the processor seconds of the agent alone: the cost of probes does not depend on
+    jobs."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:13])) / _TICKS

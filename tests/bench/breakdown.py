@@ -1,4 +1,4 @@
-"""Cost of taking the newest steps of a large job apart: what every reader of its page waits for."""
+"""Cost of a large job's step-time breakdown, on which every reader of its page waits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALLS = (Op.ALL_REDUCE, Op.ALL_GATHER, Op.REDUCE_SCATTER)
 
 
 def measure() -> Iterator[Result]:
-    """64 steps of ranks that each call three operations in two groups."""
+    """Measure 64 steps in which each rank calls three operations in two groups."""
     attempt = Attempt(0)
     received = Received(0.0, 0.0)
     times = [_seconds(partial(attempt.apply, item, received)) for item in _job_segments()]

@@ -22,7 +22,7 @@ ROUNDS, CALLS = 100, 20
 
 
 def measure() -> Iterator[Result]:
-    """A node's segment of one step, and of ten."""
+    """Measure a node's segment with one step, and with ten."""
     for steps in (1, 10):
         segment = node_segment(steps)
         data = wire.encode(segment)
@@ -35,7 +35,7 @@ def measure() -> Iterator[Result]:
 
 
 def node_segment(steps: int) -> Segment:
-    """Steps of one node of a large job, with noise in every time."""
+    """Return the steps of one node of a large job, with noise in every time."""
     noise = np.random.default_rng(0)
     rank, step = np.tile(np.arange(80, 80 + RANKS), steps), np.repeat(np.arange(steps) + 3, RANKS)
 
@@ -103,9 +103,9 @@ def _rows(kind: Kind, count: int, /, **values: object) -> wire.Rows:
 
 
 def _microseconds(call: Callable[[], object]) -> float:
-    """Microseconds of a call in its best round.
+    """Return the microseconds of a call in its best round.
 
-    Processor time of the thread: another process on the machine makes no difference.
+    It is the thread's processor time: other processes on the machine do not count.
     """
     best = float("inf")
     for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""The demo from start to report, and how soon it names the fault."""
+"""The demo from start to report, and its time from fault to verdict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .result import Result
 
 
 def measure() -> Iterator[Result]:
-    """One demo with the default fault."""
+    """Measure one demo with the default fault."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         began = time.monotonic()

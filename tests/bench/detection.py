@@ -1,4 +1,4 @@
-"""Cost of all window detectors together, over a window of many ranks."""
+"""Cost of all window detectors together, on windows of many ranks."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .result import Result
 
 STEPS = 64
 BUDGETS_MS = {8: 2.0, 1_024: 20.0, 16_384: 400.0}
-"""By ranks."""
+"""Budgets by number of ranks."""
 Detector = Callable[[Window], list[Finding]]
 
 
 def measure() -> Iterator[Result]:
-    """Windows of 64 steps, healthy and with one slow rank, which must be found."""
+    """Measure windows of 64 steps, healthy ones and ones with a slow rank, which must be found."""
     for ranks, budget in BUDGETS_MS.items():
         window = _window(ranks)
         detectors = _detectors(window)
@@ -61,7 +61,8 @@ def _time_detectors(
 
 
 def _evidence(window: Window, budget: float) -> Result:
-    """What it costs to take a step into the evidence, and to ask who is slow."""
+    """Measure how long a step takes to enter the evidence, and how long the query for slow ranks
+    takes."""
     evidence, limits = RankEvidence(), straggler.LIMITS
     arrangement = Arrangement(window.clock, window.stage, np.zeros(len(window.stage), np.int64))
     cells, query_seconds, ingest_seconds = cells_of_window(window), [], []

@@ -1,4 +1,4 @@
-"""Host time of the hooks where a device is timed: the simulated one, in a process of its own."""
+"""Host time of the hooks with device timing, on the simulated device, in a process of its own."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from .result import Result, microseconds
 PHASES = ("data", "forward", "backward", "optimizer", "other", "eval")
 COLLECTIVES = {"forward": 4, "backward": 4}
 STEPS, TURNS, ROUNDS = 10, 5, 60
-"""Steps that are timed together, how often one after the other, and how often in all."""
+"""Steps that are timed together, repetitions in a row, and rounds in all."""
 AHEAD_SECONDS = 0.02
-"""The device is busy for that long while the host runs ahead: else each enqueued operation would
-wake a sleeping thread, which is what a simulated device costs and no hook."""
+"""The device is busy this long while the host runs ahead. Otherwise each enqueued operation would
+wake a sleeping thread, a cost of the simulated device and not of the hooks.
+"""
 Mark = Callable[[str], AbstractContextManager[Any]]
 Turns = Callable[[int], None]
 
@@ -43,7 +44,8 @@ def _nothing(_output: Any, _input: Any, _group: Any) -> None:
 
 
 def measure() -> Iterator[Result]:
-    """A step with six phases and eight collectives, each of which enqueues one operation."""
+    """Measure a step with six phases and eight collectives, each of which enqueues one
+    operation."""
     words = [sys.executable, "-m", "tests.bench.device"]
     ended = subprocess.run(words, capture_output=True, text=True, check=True)
     times: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
@@ -73,7 +75,7 @@ def measure() -> Iterator[Result]:
 
 
 def _loop(mark: Mark, collective: Callable[..., None], kernel: Callable[[float], None]) -> Turns:
-    """A loop over steps; what it enqueues takes the device no time."""
+    """Return a loop over steps whose operations take no device time."""
     tensor = _Tensor()
 
     def turns(count: int) -> None:
@@ -90,7 +92,7 @@ def _loop(mark: Mark, collective: Callable[..., None], kernel: Callable[[float],
 
 
 def _recording(kind: str, loop: Turns, count: int) -> Turns:
-    """The steps of `loop`, in each of which `count` events are recorded and nothing else."""
+    """Return the steps of `loop` with `count` recorded events each and nothing else."""
     import torch
 
     events = [torch.Event(kind, enable_timing=True) for _ in range(count)]
@@ -106,7 +108,8 @@ def _recording(kind: str, loop: Turns, count: int) -> Turns:
 
 
 def _timed_ahead(device: Any, loop: Turns) -> float:
-    """Best time of a step in µs for a host that runs ahead; the device catches up first."""
+    """Return the best time of a step in µs for a host that runs ahead; the device catches up
+    first."""
     import torch
 
     torch.accelerator.synchronize()
@@ -120,7 +123,7 @@ def _timed_ahead(device: Any, loop: Turns) -> float:
 
 
 class _WatchedLoop:
-    """Steps under a Watch; `timed` says whether it times the device."""
+    """Steps under a Watch; `timed` tells whether it times the device."""
 
     def __init__(self, device: Any, folder: Path, *, timed: bool) -> None:
         name = "timed" if timed else "host"
@@ -132,7 +135,7 @@ class _WatchedLoop:
             self._timing._decided = True
         with self.watch.step():
             pass
-        self._timing._look()  # as the side thread does: from then on it resolves
+        self._timing._look()  # as the side thread does: the resolver exists after this call
         phases = {name: self.watch.phase(name) for name in PHASES}
         step = self.watch.step()
 
@@ -143,7 +146,7 @@ class _WatchedLoop:
         self.turns = _loop(mark, collective, device.kernel)
 
     def resolve(self) -> float:
-        """What the side thread does for the steps of a round; time of each in µs."""
+        """Resolve a round's steps as the side thread does; return the time per step in µs."""
         import torch
 
         torch.accelerator.synchronize()
@@ -189,7 +192,7 @@ class _DeviceWait:
 
 
 def _time_loops(device: Any, folder: Path) -> dict[str, float]:
-    """Best time of each in µs: they take turns, so that a slow moment of the machine hits all."""
+    """Return the best time of each loop in µs; loops alternate, so that a slow moment hits all."""
     nothing = nullcontext()
     bare = _loop(lambda _: nothing, _nothing, device.kernel)
     host = _WatchedLoop(device, folder, timed=False)
@@ -215,7 +218,7 @@ def _time_loops(device: Any, folder: Path) -> dict[str, float]:
 
 
 class _SimulatedDevice:
-    """The simulated device, and how it is kept busy while the host is timed."""
+    """The simulated device, and how to keep it busy while the host is timed."""
 
     kind = "sim"
 
@@ -227,12 +230,13 @@ class _SimulatedDevice:
         self.kernel: Callable[[float], None] = device.kernel
 
     def keep_busy(self) -> None:
-        """Let the host run ahead from here on."""
+        """Let the host run ahead from now on."""
         self.kernel(AHEAD_SECONDS)
 
 
 class _CudaDevice:
-    """A GPU; its driver holds 1,024 launches, so it is not kept busy: what is timed are calls."""
+    """A GPU. Its driver queues 1,024 launches, so that it is not kept busy: only calls are
+    timed."""
 
     kind = "cuda"
 
@@ -246,11 +250,11 @@ class _CudaDevice:
         self._place.zero_()
 
     def keep_busy(self) -> None:
-        """Nothing: a full queue would block the host."""
+        """Do nothing: a full queue would block the host."""
 
 
 def main(kind: str = "sim") -> None:
-    """Measure in this process, which has the device for good, and print one line of JSON."""
+    """Measure in this process, which keeps the device, and print one line of JSON."""
     import torch
 
     device: _SimulatedDevice | _CudaDevice = _SimulatedDevice() if kind == "sim" else _CudaDevice()

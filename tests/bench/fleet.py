@@ -1,4 +1,4 @@
-"""A real minute of large fleets: processors, memory, the data of a page, fault to verdict."""
+"""A real minute of large fleets: processors, memory, page data, fault to verdict."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .result import Result
 
 JOB = "fleet"
 _END_SECONDS = 480.0
-"""Within so long a sender ends that the collector does not keep up with."""
+"""Limit for the end of a sender with which the collector does not keep up."""
 
 
 class Fleet(NamedTuple):
-    """What is simulated: the minute that counts begins after `warm_seconds`."""
+    """A simulated fleet; the measured minute begins after `warm_seconds`."""
 
     ranks: int
     step_seconds: float
@@ -35,19 +35,19 @@ class Fleet(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Its size, in words."""
+        """The fleet's size in words."""
         return f"{self.ranks:,} ranks, {self.step_seconds:g} s steps"
 
 
 FLEETS = (
-    # The minute begins behind the baseline; the fault falls into it.
+    # The minute begins after the baseline and contains the fault.
     Fleet(16_384, 1.0, 100.0, 35.0, "slow-compute:rank=5000,step=55", "60%"),
     Fleet(100_000, 5.0, 240.0, 130.0, "slow-compute:rank=50000,step=32", "sustained"),
 )
 
 
 class Minute(NamedTuple):
-    """What was seen from outside in a minute; unknown verdict seconds are None."""
+    """One minute's measurements from outside; `verdict_seconds` is None without a verdict."""
 
     cpu_share: float
     resident_bytes: int
@@ -57,13 +57,14 @@ class Minute(NamedTuple):
 
 
 def measure() -> Iterator[Result]:
-    """The rows of each fleet."""
+    """Measure each fleet."""
     for fleet in FLEETS:
         yield from _rows(fleet)
 
 
 def _rows(fleet: Fleet) -> Iterator[Result]:
-    """Of all cores, the sender not counted; memory behind a started collector's own."""
+    """Yield the rows of a fleet: share of all cores without the sender, memory above an idle
+    collector."""
     with tempfile.TemporaryDirectory() as name:
         idle, minute = _minute(Path(name), fleet)
     title = fleet.words

@@ -1,4 +1,4 @@
-"""Host time of the hooks, in one run with what else a trainer could use, and with nothing."""
+"""Host time of the hooks, in one run with alternatives and with nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ STEPS = 5_000
 
 
 def measure() -> Iterator[Result]:
-    """A step with six phases, the same under other tools, one collective, and the import."""
+    """Measure a step with six phases, the same under other tools, one collective, and the
+    import."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         os.environ[places.ENV_RING_DIR] = folder
         on = Watch.from_env(job="bench")
@@ -62,7 +63,8 @@ def _alternative(title: str, alternative_us: float, ours: float) -> Result:
 
 
 def _opentelemetry_steps() -> float:
-    """A span per step and phase through the SDK's batch processor; the exporter drops all."""
+    """Measure a span per step and phase through the SDK's batch processor; the exporter drops
+    all."""
     try:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
@@ -94,7 +96,8 @@ def _opentelemetry_steps() -> float:
 
 
 def _profiled_steps() -> float:
-    """`record_function` per phase under a running profiler: it starts and stops untimed."""
+    """Measure `record_function` per phase under a running profiler, whose start and stop are
+    untimed."""
     if importlib.util.find_spec("torch") is None:
         return float("nan")
     from torch.profiler import ProfilerActivity, profile, record_function
@@ -112,7 +115,8 @@ def _profiled_steps() -> float:
 
 
 def _import() -> Result:
-    """Best of several fresh interpreters with bytecode at hand, as an installed package has it."""
+    """Measure the best of several fresh interpreters with bytecode, as an installed package has
+    it."""
     command = [sys.executable, "-X", "importtime", "-c", "import numpy, stepwatch.hooks"]
     line = re.compile(r"\|\s+(\d+) \| (numpy|stepwatch\.hooks)$", re.MULTILINE)
     times: dict[str, list[int]] = {"numpy": [], "stepwatch.hooks": []}
@@ -155,7 +159,7 @@ class _Tensor:
 
 
 class _NoCollective:
-    """Stands where FSDP2's communication object stands, and does nothing: only the hook costs."""
+    """Replaces FSDP2's communication object and does nothing: only the hook costs."""
 
     def __call__(self, output_tensor: Any, input_tensor: Any, group: Any) -> None:
         return None

@@ -1,4 +1,4 @@
-"""Rank-steps that a collector takes in per CPU second: by steps a segment, beside a bare insert.
+"""Rank-steps per CPU second that a collector ingests: by steps per segment, beside a bare insert.
 
 Detection is on: the job is evaluated after each round of its nodes, which is timed apart.
 """
@@ -31,14 +31,14 @@ _REQUESTS_A_ROUND = NODES // SEGMENTS_A_REQUEST
 
 
 class IngestCost(NamedTuple):
-    """Processor seconds of taking everything in, and of one evaluation."""
+    """Processor seconds of the whole ingest, and of one evaluation."""
 
     seconds: float
     evaluation: float = math.nan
 
 
 def measure() -> Iterator[Result]:
-    """One step a segment, ten, and the same bytes inserted without being looked at."""
+    """Measure one step per segment, ten, and a bare insert of the same bytes."""
     speeds: dict[int, float] = {}
     for steps, budget in BUDGETS.items():
         requests = [*_requests(steps)]
@@ -64,12 +64,12 @@ def _requests(steps: int) -> Iterator[bytes]:
 
 
 def _node_copy(segment: Segment, node: int, first: int) -> Segment:
-    """The segment as another node of a job of `NODES` would send it, `first` steps later."""
+    """Return the segment as another of `NODES` nodes would send it, `first` steps later."""
     for rows in segment.tables.values():
         rows["rank"] += node * RANKS - rows["rank"].min()
         rows["step"] += first
         for name in _MOMENTS & set(rows.dtype.names or ()):
-            rows[name] += first * SECOND  # a job whose ranks do not move would be a hang
+            rows[name] += first * SECOND  # without progress the job would count as hung
         if "world" in (rows.dtype.names or ()):
             rows["world"] = NODES * RANKS
     key = segment.key._replace(node=f"node-{node}", sequence=first + 1)
@@ -80,7 +80,7 @@ def _node_copy(segment: Segment, node: int, first: int) -> Segment:
 def _best(
     requests: list[bytes], take: Callable[[list[bytes], Path], IngestCost], rounds: int = 3
 ) -> IngestCost:
-    """The best of some rounds, each on a new file."""
+    """Return the best of some rounds, each on a new file."""
     rounds_taken = []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +99,7 @@ def _receive(requests: list[bytes], folder: Path) -> IngestCost:
         if number % _REQUESTS_A_ROUND:
             spent += time.process_time() - began
             continue
-        ((job, _),), _ = service.jobs_now()  # folds in what waits: it counts
+        ((job, _),), _ = service.jobs_now()  # applies the waiting segments: that counts
         folded = time.process_time()
         service.evaluate()
         spent += folded - began

@@ -1,6 +1,6 @@
-"""Hardware of a full node for the benchmark of the agent: 8 devices, 8 ports, 4 disks, as files.
+"""Scripted hardware of a full node for the agent's benchmark: 8 devices, 8 ports, 4 disks.
 
-What a real driver's and a real card's calls take is not in a figure measured on it.
+Figures on it lack the time that calls of a real driver and a real card take.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ exec "$@"
 
 
 def devices(folder: Path) -> Driver:
-    """A scripted driver of eight devices with links and performance monitoring.
+    """Write a scripted driver of eight devices with links and performance monitoring.
 
-    The variables that make the agent find it are set in this process's environment.
+    It sets the variables by which the agent finds it in this process's environment.
     """
     (folder / "library").mkdir()
     library = build(folder / "library").parent
@@ -51,7 +51,8 @@ def devices(folder: Path) -> Driver:
 
 
 def wrap(folder: Path, words: list[str]) -> list[str]:
-    """`words` in a mount namespace with the ports and the disks; as they are without the right."""
+    """Return `words` in a mount namespace with the ports and disks; unchanged without
+    permission."""
     if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("mkfs.ext4"):
         return words
     cards = Cards(folder / "sys", PORTS)

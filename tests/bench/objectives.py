@@ -1,4 +1,4 @@
-"""SLOs evaluated in bulk, by the length of a job's history; and a month's report of many jobs."""
+"""SLO evaluation in bulk, by length of a job's history; and a month's report over many jobs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ SLOS, WINDOWS, JOBS = 10_000, 8, 1_000
 _MANY_JOBS, _MANY_SLOS = 500, 16
 _DAY = 86_400
 _SLOS_A_LINE = 200
-"""SLOs of one job: as many jobs as make all of them."""
+"""SLOs of one job: together the jobs have `SLOS`."""
 
 
 def measure() -> Iterator[Result]:
-    """A day and a month of history; then the report."""
+    """Measure a day and a month of history, then the report."""
     first: float | None = None
     for days in (1, 30):
         seconds, lone = _windows(days)
@@ -53,7 +53,7 @@ def measure() -> Iterator[Result]:
 
 
 def _windows(days: int) -> tuple[float, float]:
-    """Processor seconds of all windows, and of one SLO with its state and budget."""
+    """Return the processor seconds of all windows, and of one SLO with its state and budget."""
     now_s = float(FIRST_DAY + days * _DAY)
     lines = [_line(days, seed) for seed in range(SLOS // _SLOS_A_LINE)]
     spans = np.geomspace(300, 28 * _DAY, WINDOWS).tolist()
@@ -77,7 +77,7 @@ def _windows(days: int) -> tuple[float, float]:
 
 
 def _line(days: int, seed: int) -> SliceLine:
-    """Slices of ten seconds: 64 devices, a share of them good."""
+    """Return slices of ten seconds: 64 devices, a share of them good."""
     random, count = np.random.default_rng(seed), days * _DAY // SLICE_SECONDS
     rows = np.zeros(count, dtype=SLICE)
     rows["start_s"] = FIRST_DAY + np.arange(count) * SLICE_SECONDS
@@ -91,7 +91,8 @@ def _line(days: int, seed: int) -> SliceLine:
 
 
 def _series() -> Iterator[Result]:
-    """Lines of /metrics of jobs with an open incident, with the shipped SLOs and with sixteen."""
+    """Count the /metrics lines of jobs with an open incident, with the shipped SLOs and with
+    sixteen."""
     for jobs, objectives, words, budget in (
         (1, read_objectives(), "the shipped SLOs", "60"),
         (_MANY_JOBS, many_objectives(), f"{_MANY_SLOS} SLOs each", "50,000"),
@@ -105,7 +106,7 @@ def _series() -> Iterator[Result]:
 
 
 def many_objectives() -> Objectives:
-    """Sixteen SLOs: the shipped ones, again and again under other names."""
+    """Return sixteen SLOs: the shipped ones repeated under other names."""
     shipped = itertools.cycle(read_objectives().slos.values())
     slos = {
         f"{slo.name}-{number}": slo for number, slo in zip(range(_MANY_SLOS), shipped, strict=False)
@@ -114,7 +115,8 @@ def many_objectives() -> Objectives:
 
 
 def export(jobs: int, objectives: Objectives, slow: int) -> tuple[str, float]:
-    """`/metrics` of jobs of which some have a slow rank, and processor seconds of a scrape."""
+    """Return `/metrics` of jobs, `slow` of which have a slow rank, and a scrape's processor
+    seconds."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store.sqlite(Path(folder) / "store.db")
         service = Service(store, HandClock(30.0), objectives=objectives)
@@ -132,7 +134,7 @@ def export(jobs: int, objectives: Objectives, slow: int) -> tuple[str, float]:
 
 
 def _coarse() -> Iterator[Slice]:
-    """A month in slices of four hours: how many there are matters little to a sum of them."""
+    """Yield a month in slices of four hours: a sum depends little on their number."""
     for number in range(180):
         start, good, total = FIRST_DAY + number * 14_400, 900_000.0, 921_600.0
         good_so_far, total_so_far = good * (number + 1), total * (number + 1)
@@ -140,7 +142,7 @@ def _coarse() -> Iterator[Slice]:
 
 
 def _report() -> Result:
-    """Wall time of the whole command, once the interpreter is up."""
+    """Measure the wall time of the whole command after the interpreter's start."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store.db"
         store = Store.sqlite(path)

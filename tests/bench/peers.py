@@ -1,9 +1,9 @@
-"""Side by side on one stream: stepwatch's collector, VictoriaMetrics and Prometheus.
+"""One stream into stepwatch's collector, VictoriaMetrics and Prometheus.
 
-A simulated fleet is made once. The collector is sent its segments; the others are sent the same
-steps by remote write, 13 samples a rank and step, in requests of the same nodes. The collector is
-sent three collectives a step, states of ranks, hosts and interfaces as well, and evaluates the job
-each second meanwhile; the others have no rules. Each is a process of its own: sending is not in its
+A simulated fleet is generated once. The collector receives its segments; the others receive the
+same steps by remote write, 13 samples per rank and step, in requests of the same nodes. The
+collector also receives three collectives per step, rank states, hosts and interfaces, and evaluates
+the job each second; the others have no rules. Each is a process of its own: sending is not in its
 processor time.
 """
 
@@ -46,14 +46,15 @@ RANKS, STEPS = 1024, 60
 SLOW = 10
 _SETTLE_SECONDS, _ANSWER_SECONDS, _QUERIES = 6.0, 60.0, 5
 _FLUSH_SECONDS = 10.0
-"""VictoriaMetrics 1.79 keeps what it acknowledged in memory for seconds: a kill -9 six seconds
-after the last request lost all of it, one after sixteen seconds nothing."""
+"""VictoriaMetrics 1.79 keeps acknowledged samples in memory for seconds: a kill -9 six seconds
+after the last request lost all of them, one after sixteen seconds none.
+"""
 _PARTS = "|".join(PHASES)
 _PROMQL = f'topk({SLOW}, sum by (rank) (avg_over_time(step_seconds{{part=~"{_PARTS}"}}[1h])))'
 
 
 class Stream(NamedTuple):
-    """The same steps twice: bodies of segments, and of remote write; the slowest ranks by both."""
+    """The same steps twice: bodies of segments and of remote write; and the slowest ranks."""
 
     segments: list[bytes]
     writes: list[bytes]
@@ -62,7 +63,7 @@ class Stream(NamedTuple):
 
 
 class Server(NamedTuple):
-    """How to run one of them, in a folder and on a port, and what to send and ask."""
+    """How to run a server in a folder and on a port, and which requests it takes."""
 
     name: str
     words: Callable[[Path, int], list[str]]
@@ -72,11 +73,11 @@ class Server(NamedTuple):
     slowest: Callable[[httpx.Client], set[int]]
     remote: bool
     flush_seconds: float = 0.0
-    """How much longer than to settle to wait before it is killed, so that nothing is lost."""
+    """Further wait after it has settled and before it is killed, so that nothing is lost."""
 
 
 class Measurement(NamedTuple):
-    """What one of them needed."""
+    """One server's figures."""
 
     cpu_seconds: float
     wall_seconds: float
@@ -85,11 +86,11 @@ class Measurement(NamedTuple):
     correct: bool
     nbytes: int
     nbytes_before: int
-    """Before segments were put together; the same where that is done by the server itself."""
+    """Size before compaction; the same for servers that compact on their own."""
 
 
 def measure(ranks: int = RANKS, steps: int = STEPS) -> Iterator[Result]:
-    """Each of those that are installed, one after the other."""
+    """Measure the installed servers one after another."""
     stream = make_stream(ranks, steps)
     installed = [server for server in SERVERS if _is_here(server)]
     measurements = {server.name: _measure(server, stream) for server in installed}
@@ -97,7 +98,8 @@ def measure(ranks: int = RANKS, steps: int = STEPS) -> Iterator[Result]:
 
 
 def make_stream(ranks: int, steps: int) -> Stream:
-    """Steps of a second that end now; the ten slowest ranks take from 1.2 to 1.65 times as long."""
+    """Return one-second steps that end now; the ten slowest ranks take 1.2 to 1.65 times as
+    long."""
     chosen = [ranks * (2 * index + 1) // (2 * SLOW) for index in range(SLOW)]
     faults = tuple(
         SlowCompute(rank=rank, step=0, factor=1.2 + 0.05 * index)
@@ -113,7 +115,7 @@ def make_stream(ranks: int, steps: int) -> Stream:
 
 
 def _heads(ranks: int) -> list[list[bytes]]:
-    """The labels of each rank's series, in the order of `SECONDS` and `VALUES`."""
+    """Return the labels of each rank's series, in the order of `SECONDS` and `VALUES`."""
     heads = []
     for rank in range(ranks):
         about = {"job": JOB, "rank": str(rank), "node": f"sim-{rank // 8:05d}"}
@@ -124,7 +126,7 @@ def _heads(ranks: int) -> list[list[bytes]]:
 
 
 def _write_request(segments: list[wire.Segment], heads: list[list[bytes]]) -> bytes:
-    """The STEP rows of some segments as one request; empty without any."""
+    """Return the STEP rows of some segments as one request; empty without any."""
     series = []
     for segment in segments:
         rows = segment.tables.get(Kind.STEP)
@@ -185,7 +187,7 @@ def _start(words: list[str], folder: Path, client: httpx.Client) -> subprocess.P
 def _feed(
     server: Server, stream: Stream, client: httpx.Client, process: subprocess.Popen[bytes]
 ) -> tuple[float, float]:
-    """Processor and wall seconds from the first request until it has settled."""
+    """Return processor and wall seconds from the first request until the server has settled."""
     used_before, began = processor_seconds(process.pid), time.monotonic()
     for body in stream.writes if server.remote else stream.segments:
         _send(server, body, client)
@@ -195,7 +197,7 @@ def _feed(
 
 
 def _send(server: Server, body: bytes, client: httpx.Client) -> None:
-    """Send until it is taken: Prometheus answers 503 until it is ready."""
+    """Send until the server accepts: Prometheus answers 503 until it is ready."""
     deadline = time.monotonic() + _ANSWER_SECONDS
     while True:
         answer = client.post(server.write, content=body, headers=server.headers)
@@ -206,7 +208,7 @@ def _send(server: Server, body: bytes, client: httpx.Client) -> None:
 
 
 def _query(server: Server, stream: Stream, client: httpx.Client) -> tuple[float, bool]:
-    """Seconds of the query, and whether it named the ranks that are slow."""
+    """Return the seconds of the query, and whether it named the slow ranks."""
     times, correct = [], True
     for _ in range(_QUERIES):
         began = time.monotonic()
@@ -235,7 +237,7 @@ def _bytes(place: Path) -> int:
 
 
 def _put_together(folder: Path) -> None:
-    """What a collector does with segments of ten minutes ago; and give free pages back."""
+    """Compact as a collector does ten minutes later, and free unused pages."""
     place = str(folder / "store.db")
     process = spawn(folder / "log", *CLI, "store", "compact", "--store", place)
     process.wait(_ANSWER_SECONDS)
@@ -256,7 +258,7 @@ def _query_promql(client: httpx.Client) -> set[int]:
 
 
 def _query_shares(client: httpx.Client) -> set[int]:
-    """From the job's document: shares of each rank's time, all steps so far."""
+    """Return the slowest ranks by the phase shares in the job's document, all steps so far."""
     ranks = client.get(f"/v1/jobs/{JOB}").json()["ranks"]
     by_share = sorted(ranks, key=lambda rank: sum(rank["phase_share"][name] for name in PHASES))
     return {rank["rank"] for rank in by_share[-SLOW:]}

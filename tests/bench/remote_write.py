@@ -2,7 +2,7 @@
 
 The message is `WriteRequest` of prompb: timeseries = 1 of labels = 1 (name = 1, value = 2) and
 samples = 2 (value = 1 as a double, timestamp = 2 as milliseconds). Snappy's block format allows
-literals alone, so nothing is compressed: the receiver copies where it would decompress.
+literals alone, so nothing is compressed: the receiver copies instead of decompressing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DOUBLE = struct.Struct("<d")
 
 
 def varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; 300 -> ac 02."""
+    """Encode seven bits per byte, the lowest first; 300 -> ac 02."""
     encoded = bytearray()
     while number > 127:
         encoded.append(number & 127 | 128)
@@ -31,12 +31,12 @@ def varint(number: int) -> bytes:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A field that has a length."""
+    """Encode a field that has a length."""
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def labels(values: Mapping[str, str]) -> bytes:
-    """The labels of a series, sorted by name as receivers expect them."""
+    """Encode the labels of a series, sorted by name as receivers expect them."""
     return b"".join(
         field(1, field(1, name.encode()) + field(2, value.encode()))
         for name, value in sorted(values.items())
@@ -44,7 +44,7 @@ def labels(values: Mapping[str, str]) -> bytes:
 
 
 def timeseries(label_bytes: bytes, samples: Iterable[tuple[float, int]]) -> bytes:
-    """A series with its (value, milliseconds), as a field of the request."""
+    """Encode a series with its (value, milliseconds) as a field of the request."""
     rows = b"".join(
         field(2, b"\x09" + _DOUBLE.pack(value) + b"\x10" + varint(milliseconds))
         for value, milliseconds in samples
@@ -53,7 +53,7 @@ def timeseries(label_bytes: bytes, samples: Iterable[tuple[float, int]]) -> byte
 
 
 def frame(message: bytes) -> bytes:
-    """A message in snappy's block format, in literals."""
+    """Frame a message in snappy's block format, in literals."""
     pieces = [varint(len(message))]
     for start in range(0, len(message), _LITERAL):
         piece = message[start : start + _LITERAL]

@@ -1,4 +1,5 @@
-"""From the start of a collector until it evaluates: a hundred old jobs, or a large one."""
+"""Time from a collector's start to its first evaluation: of a hundred old jobs, or of a large
+one."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _LIMIT_SECONDS = 300.0
 
 
 def measure() -> Iterator[Result]:
-    """Many old jobs; then one large one from its snapshot, and from its log."""
+    """Measure many old jobs; then one large one from its snapshot, and from its log."""
     with tempfile.TemporaryDirectory() as folder:
         seconds, ready = _old_jobs(Path(folder))
         yield Result(
@@ -50,7 +51,7 @@ def measure() -> Iterator[Result]:
 
 
 def _old_jobs(folder: Path) -> tuple[float, float]:
-    """Seconds until all of them are evaluated, and until the collector answers."""
+    """Return the seconds until all of them are evaluated, and until the collector answers."""
     store = Store.sqlite(folder / "store.db")
     began_ns = time.time_ns() - DAYS * 24 * HOUR * _SECOND
     clock = MovedClock(began_ns)
@@ -71,7 +72,8 @@ _NAMES = [f"old-{number:03d}" for number in range(JOBS)]
 
 
 def _hour(hour: int, began_ns: int) -> Segment:
-    """Steps of an hour of the first job, as a node sends them that was cut off for so long."""
+    """Return an hour of the first job's steps, as a node sends them after an hour without
+    network."""
     template = _TEMPLATE
     steps = template.tables[Kind.STEP].copy()
     steps["step"] += hour * HOUR
@@ -89,7 +91,7 @@ _TEMPLATE = segment(1, {Kind.STEP: step_rows(range(HOUR), range(WORLD), 1.0)})
 
 
 def _copy(store: Store, job: Any) -> None:
-    """Give the state, slices and row of the first job to all the others; nobody has segments.
+    """Copy the first job's state, slices and row to all other jobs; none has segments.
 
     Retention has removed the segments of thirty days ago; the newest are in the snapshot.
     """
@@ -131,7 +133,7 @@ def _snapshot(job: Any, name: str, position: int) -> dict[str, object]:
 
 
 def _large_job(folder: Path) -> tuple[float, float]:
-    """Seconds until it is evaluated from its snapshot, and from its log."""
+    """Return the seconds until the job is evaluated from its snapshot, and from its log."""
     place = str(folder / "store.db")
     collector = Collector(folder, "collector", place)
     collector.start()
@@ -152,7 +154,8 @@ def _large_job(folder: Path) -> tuple[float, float]:
 
 
 def _time_start(collector: Collector, jobs: int) -> tuple[float, float]:
-    """Seconds from a start until so many jobs are evaluated, and until it answers; then kill it."""
+    """Return the seconds from a start until `jobs` are evaluated, and until it answers; then kill
+    it."""
     try:
         began = time.monotonic()
         ready = collector.start()

@@ -1,4 +1,4 @@
-"""One row of the table, and how a loop is timed."""
+"""One row of the table, and the timing of loops."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Result(NamedTuple):
-    """What was measured, beside its budget and what it is to be compared with."""
+    """A measurement with its budget and a comparison."""
 
     title: str
     measured: str
@@ -17,7 +17,7 @@ class Result(NamedTuple):
 
 
 def microseconds(loop: Callable[[int], object], count: int, rounds: int = 7) -> float:
-    """Best time per turn of `loop(count)`, in microseconds: noise only ever adds."""
+    """Return the best time per turn of `loop(count)` in microseconds: noise only adds."""
     loop(count // 10)
     times = []
     for _ in range(rounds):

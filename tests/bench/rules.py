@@ -1,7 +1,7 @@
-"""`stepwatch build all`, and the generated rules at 500 jobs, by Prometheus' own clock of a group.
+"""`stepwatch build all`, and the generated rules at 500 jobs, by Prometheus' own group timings.
 
-A real Prometheus scrapes what a collector with that many jobs exports, and evaluates the rules as
-they are built. Where a job alerts, its texts ask Prometheus once more: who is slow, which class.
+A real Prometheus scrapes a collector's metrics for that many jobs and evaluates the built rules.
+Where a job alerts, its texts query Prometheus for the slow rank and the class.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ JOBS, FEW = 500, 10
 BUDGET, BUILD_BUDGET = "50 ms", "3 s"
 _ROUNDS, _WARM_SECONDS, _SAMPLES, _EVERY_SECONDS = 3, 30.0, 10, 5.0
 _AGO_SECONDS = (90_000, 3600)
-"""Moments of the past that rules read: before the last day, and before the last hour."""
+"""Ages of the history that rules read: before the last day, and before the last hour."""
 _AROUND_SECONDS = 600
-"""Seconds around them of which there are samples."""
+"""Seconds before and after each age that have samples."""
 _LEAST_SHOWN = 3
-"""Groups that have a row of their own in any case; others have one where they miss the budget."""
+"""Groups that always have a row; further ones have one if they miss the budget."""
 _BUDGET_SECONDS = 0.05
 _DURATION = "prometheus_rule_group_last_duration_seconds"
 
 
 def measure() -> Iterator[Result]:
-    """The build; then one job, 500 of which ten have an incident, and 500 that all have one."""
+    """Measure the build; then one job, 500 jobs of which ten alert, and 500 that all alert."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         words = [*CLI, "build", "all", "--out", str(folder)]
@@ -66,7 +66,7 @@ def measure() -> Iterator[Result]:
 
 
 def _best(words: list[str]) -> tuple[float, float]:
-    """Wall and processor seconds of a command, the least of some rounds."""
+    """Return a command's wall and processor seconds, the least of some rounds."""
     times = []
     for _ in range(_ROUNDS):
         began, used = time.perf_counter(), _processor_seconds()
@@ -76,13 +76,13 @@ def _best(words: list[str]) -> tuple[float, float]:
 
 
 def _processor_seconds() -> float:
-    """What commands that have ended took of the processors."""
+    """Return the processor seconds of ended commands."""
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     return spent.ru_utime + spent.ru_stime
 
 
 def _time_rules(folder: Path, jobs: int, slow: int) -> Iterator[Result]:
-    """The processor time of a round, and the groups of rules that take longest."""
+    """Yield the processor time of a round, and the slowest rule groups."""
     text = _multiply(export(2, many_objectives(), 1)[0], slow, jobs - slow) + _agents(jobs)
     series = sum(not line.startswith("#") for line in text.splitlines())
     place = folder / f"{jobs}-{slow}"
@@ -138,7 +138,7 @@ def _time_rules(folder: Path, jobs: int, slow: int) -> Iterator[Result]:
 
 
 def _multiply(text: str, slow: int, healthy: int) -> str:
-    """The series of the first job as those of so many, and those of the second of so many more."""
+    """Repeat the first job's series `slow` times, and the second job's `healthy` times."""
     first, second = range(slow), range(slow, slow + healthy)
     lines: list[str] = []
     for line in text.splitlines():
@@ -150,7 +150,7 @@ def _multiply(text: str, slow: int, healthy: int) -> str:
 
 
 def _agents(jobs: int) -> str:
-    """What rules read of agents, as those of one node a job export it."""
+    """Return the agent metrics that rules read, with one node per job."""
     values = {names.NODE_RANKS: 8, names.NODE_RANK_STEP_MIN: 812, names.NODE_RANK_NON_FINITE: 0}
     return "".join(
         f'{metric.name}{{{names.NODE}="gpu-{number}",{_name(number)}}} {value}\n'
@@ -164,7 +164,7 @@ def _name(number: int) -> str:
 
 
 def _remember(place: Path, text: str, address: str) -> None:
-    """What rules read of an hour and of a day ago, in the data that Prometheus starts with."""
+    """Write the samples of an hour and a day ago that rules read, as Prometheus' initial data."""
     scraped = f',instance="{address}",job="collector"}}'
     total, goodput = f"{names.SLI_TOTAL.name}{{", f'{names.SLI}="goodput"'
     with open(place / "history.om", "w") as file:
@@ -184,8 +184,8 @@ def _remember(place: Path, text: str, address: str) -> None:
 
 
 def _samples(series: str, value: float) -> Iterator[str]:
-    """Lines of a series that had a tenth of its value before the last day, and most of it an hour
-    ago."""
+    """Yield the lines of a series with a tenth of its value before the last day, and most of it an
+    hour ago."""
     now = round(time.time())
     for share, ago in zip((0.1, 0.9), _AGO_SECONDS, strict=True):
         for time_s in range(now - ago - _AROUND_SECONDS, now - ago + _AROUND_SECONDS, 60):
@@ -193,14 +193,14 @@ def _samples(series: str, value: float) -> Iterator[str]:
 
 
 def _processor_share(pid: int, seconds: float) -> float:
-    """Share of a core that a process uses while that time passes."""
+    """Return the share of a core that a process uses over `seconds`."""
     used_before = processor_seconds(pid)
     time.sleep(seconds)
     return (processor_seconds(pid) - used_before) / seconds
 
 
 def _durations(prometheus: str) -> dict[str, list[float]]:
-    """Seconds of evaluations of each group, by name."""
+    """Return the evaluation seconds of each group, by name."""
     durations: dict[str, list[float]] = {}
     for _ in range(_SAMPLES):
         time.sleep(_EVERY_SECONDS)
@@ -214,7 +214,7 @@ def _durations(prometheus: str) -> dict[str, list[float]]:
 
 
 def _slowest(rules: list[dict[str, Any]]) -> str:
-    """The three rules that took longest in the newest evaluation."""
+    """Describe the three slowest rules of the newest evaluation."""
     ordered = sorted(rules, key=lambda rule: -rule["evaluationTime"])[:3]
     shown = (
         f"{rule['name']} ({rule.get('labels', {}).get('severity', 'recorded')}) "
@@ -226,7 +226,7 @@ def _slowest(rules: list[dict[str, Any]]) -> str:
 
 @contextmanager
 def _serve(text: str) -> Iterator[str]:
-    """The address of a server that answers every request with a text."""
+    """Serve a text as the answer to every request; yield the address."""
     body = text.encode()
 
     class Handler(BaseHTTPRequestHandler):

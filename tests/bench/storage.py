@@ -1,4 +1,4 @@
-"""Bytes per rank and step as the real agent packs them; bytes a record once put together."""
+"""Bytes per rank and step as the real agent packs them; bytes per record after compaction."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECOND = 1_000_000_000
 
 
 def measure() -> Iterator[Result]:
-    """All that segments carry counts: steps, collectives, digests, microbatches, states, host."""
+    """Measure whole segments: steps, collectives, digests, microbatches, states, host."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         raw = _spool_a_run(folder)
@@ -59,7 +59,7 @@ def measure() -> Iterator[Result]:
 
 
 def _spool_a_run(folder: Path) -> list[bytes]:
-    """One segment a second, as a node of 8 ranks at one step a second makes them."""
+    """Return one segment per second, as a node with 8 ranks at one step per second makes them."""
     rings = [_ring(folder, rank) for rank in range(RANKS)]
     samples = [_samples(ring) for ring in rings]
     agent = Agent(
@@ -85,7 +85,7 @@ def _samples(ring: RingWriter) -> MicrobatchSamples:
 
 
 def _write_microbatches(samples: MicrobatchSamples, step: int, noise: np.random.Generator) -> None:
-    """One forward and one backward after the other, as in the middle of 1F1B."""
+    """Write one forward and one backward after the other, as in the middle of 1F1B."""
     if step >= samples.due:
         samples.call_begins(step, training=True)
     if not samples.active:
@@ -136,9 +136,9 @@ def _write_step(ring: RingWriter, step: int, noise: np.random.Generator) -> None
 
 
 def _put_together(folder: Path) -> tuple[float, float, float]:
-    """Bytes of the file a record before and after segments are put together, records a rank-step.
+    """Return file bytes per record before and after compaction, and records per rank-step.
 
-    A simulated fleet whose nodes flush every two seconds; snapshots and slices are in the file.
+    The simulated fleet's nodes flush every two seconds; snapshots and slices are in the file.
     """
     plan = Plan(ranks=FLEET, nodes=FLEET // RANKS, steps=FLEET_STEPS, speed=0, job="at-rest")
     began_ns = 1_790_000_000 * SECOND
@@ -152,7 +152,7 @@ def _put_together(folder: Path) -> tuple[float, float, float]:
         records += sum(wire.decode(data).row_count for data in flush.segments)
     service.evaluate()
     service.stop()
-    service.run()  # saves the state: what no snapshot includes stays as it is
+    service.run()  # saves the state: segments that no snapshot includes stay unchanged
     raw = _file_bytes(store, folder / "fleet.db")
     later_ns = clock.now_ns + 2 * 3600 * SECOND
     Compactor(store.engine, lambda _: False).compact(Compaction(), later_ns)
@@ -162,7 +162,7 @@ def _put_together(folder: Path) -> tuple[float, float, float]:
 
 
 def _file_bytes(store: Store, file: Path) -> int:
-    """The size of the file when nothing in it is free."""
+    """Return the file's size without free pages."""
     with store.engine.connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("VACUUM")
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")

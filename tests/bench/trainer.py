@@ -1,4 +1,4 @@
-"""The reference trainer: with hooks beside without, async saves beside sync ones, bubbles."""
+"""The reference trainer: hooks on and off, async and sync saves, bubbles."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble", "zbv")
 
 
 def measure() -> Iterator[Result]:
-    """Runs of the default model on four CPU ranks."""
+    """Measure runs of the default model on four CPU ranks."""
     yield _compare_hooks()
     yield from _saves()
     for schedule in SCHEDULES:
@@ -73,7 +73,7 @@ def _saves() -> Iterator[Result]:
 
 
 def _train(*words: str, **environ: str) -> dict[str, Any]:
-    """The JSON report of one run."""
+    """Return the JSON report of one run."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         place = {places.ENV_RING_DIR: f"{folder}/rings"}

@@ -1,4 +1,4 @@
-"""`python -m tests.drill` holds every drill; `--only hang kill`, `--healthy 60`, `--json FILE`."""
+"""`python -m tests.drill` runs every drill; `--only hang kill`, `--healthy 60`, `--json FILE`."""
 
 from __future__ import annotations
 
@@ -63,10 +63,11 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 def main(words: list[str]) -> int:
-    """Hold them; returns 1 if one is not as it should be, 2 if none can be held."""
+    """Run the drills; return 1 if one has a problem, 2 if none can run."""
     arguments = _arguments(words)
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Python does not raise it where a shell had it ignored, as for what runs in background.
+        # Python installs no handler where a shell ignores the signal, as shells do for background
+        # jobs.
         signal.signal(number, signal.default_int_handler)
     began = time.monotonic()
     try:

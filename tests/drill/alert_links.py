@@ -1,4 +1,4 @@
-"""Whether what a notification links to can be opened and shows something."""
+"""Check that the pages that a notification links to open and show data."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tests.dashboards.served.grafana import Source
 from tests.dashboards.served.recording import record_board
 
 LEAST_SHARE = 0.5
-"""Of the queries of a dashboard that must have data: some are of hardware that is not here."""
+"""Least share of a dashboard's queries with data: some need hardware that this machine lacks."""
 
 
 def problems(annotations: Mapping[str, str], folder: Path, prometheus: str) -> Iterator[str]:
-    """What is wrong with the links of an alert. `folder` holds the generated dashboards."""
+    """Yield each problem with an alert's links. `folder` holds the generated dashboards."""
     yield from _runbook(annotations.get("runbook_url", ""))
     yield from _dashboard(annotations.get("dashboard_url", ""), folder, prometheus)
 
 
 def _runbook(address: str) -> Iterator[str]:
-    """The page must open, and so must the text that it fetches, filled in for the job."""
+    """Yield a problem unless the page and the text that it fetches open, filled in for the job."""
     parts = urlsplit(address)
     alert, job = parts.path.rpartition("/")[2], parse_qs(parts.query).get("job", [""])[0]
     try:

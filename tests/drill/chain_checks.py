@@ -1,5 +1,6 @@
-"""What the chain itself must do: a canary, a silence, a window of maintenance, a preemption, and
-that the death of each of its servers is noticed."""
+"""Checks of the chain itself: canary, silence, maintenance window, preemption, and an alert for the
+death of each server.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +28,14 @@ from .trial import Tell, Trial
 
 _NEVER = math.nan
 _QUIET_SECONDS = 30.0
-"""After an alert fires, in which a page would have come."""
+"""Wait after an alert fires, long enough for a page to arrive."""
 _NOTICED_SECONDS = 600.0
 _OVERDUE = 2.5
-"""Heartbeats that are missed until whoever waits for them says so."""
+"""Missed heartbeats until the receiver alerts."""
 
 
 def canary(site: Site, tell: Tell) -> Check:
-    """A job that hangs on purpose pages a receiver of its own, and nobody else."""
+    """A job that hangs on purpose pages its own receiver and no other."""
     hang = DRILLS_BY_NAME["hang"]
     expectations = tuple(expectation._replace(severity=CANARY) for expectation in hang.expectations)
     trial = trials.run_drill(
@@ -54,7 +55,7 @@ def canary(site: Site, tell: Tell) -> Check:
 
 
 def silence(site: Site, tell: Tell) -> Check:
-    """A silence keeps a page back, and no state; once it is over, the page comes."""
+    """A silence suppresses a page but no state; the page arrives after the silence."""
     words = ["--job", SILENCED_JOB, "--for", "1h", "--why", "the drill", "--by", "drill"]
     silence_document = _stepwatch(site, *words)
     trial = _hang(site, SILENCED_JOB, tell)
@@ -72,7 +73,7 @@ def silence(site: Site, tell: Tell) -> Check:
 
 
 def maintenance(site: Site, tell: Tell) -> Check:
-    """In a window that a route mutes, pages are kept back, and no state."""
+    """In a window that a route mutes, pages are suppressed, and states are not."""
     trial = _hang(site, MAINTAINED_JOB, tell)
     problems = tuple(_suppression_problems(site, trial, tell))
     site.training.kill()
@@ -80,7 +81,7 @@ def maintenance(site: Site, tell: Tell) -> Check:
 
 
 def preemption(site: Site, tell: Tell) -> Check:
-    """A job that is preempted saves, goes on where it was, and nobody is notified."""
+    """A preempted job saves, resumes at its checkpoint, and notifies no receiver."""
     job = "drill-preempted"
     site.training.start(job, ())
     site.wait_step(job, STEP)
@@ -109,17 +110,17 @@ def preemption(site: Site, tell: Tell) -> Check:
 
 
 def prometheus_dies(site: Site, tell: Tell) -> Check:
-    """Prometheus is killed: the heartbeat stays away once Alertmanager holds the alert for over."""
+    """Prometheus is killed: the heartbeat stops once Alertmanager resolves the alert."""
     return _dies(site, "prometheus", site.servers.start_prometheus, tell)
 
 
 def alertmanager_dies(site: Site, tell: Tell) -> Check:
-    """Alertmanager is killed: the heartbeat stays away."""
+    """Alertmanager is killed: the heartbeat stops."""
     return _dies(site, "alertmanager", site.servers.start_alertmanager, tell)
 
 
 def collectors_die(site: Site, tell: Tell) -> Check:
-    """Both collectors are killed: one page on all jobs, and its end once they are back."""
+    """Both collectors are killed: one page for all jobs, resolved after their restart."""
     pages_before = len(_page_times(site, "", FIRING))
     ended = len(_page_times(site, "", RESOLVED))
     began = time.time()
@@ -142,7 +143,7 @@ def collectors_die(site: Site, tell: Tell) -> Check:
 
 
 def database_dies(site: Site, tell: Tell) -> Check:
-    """PostgreSQL stops at once while a job trains: telemetry is missing, and later complete."""
+    """PostgreSQL stops during a training: telemetry is missing, and complete again later."""
     job = "drill-database"
     site.training.start(job, ())
     site.wait_step(job, STEP)
@@ -174,11 +175,11 @@ CHECKS: dict[str, Callable[[Site, Tell], Check]] = {
     "alertmanager-dies": alertmanager_dies,
     "prometheus-dies": prometheus_dies,
 }
-"""By the names that the command knows."""
+"""Checks by the names on the command line."""
 
 
 def _page_times(site: Site, job: str, status: str) -> list[float]:
-    """When pages arrived that telemetry of a job is missing; of the job "", that of all jobs."""
+    """Return when pages about a job's missing telemetry arrived; job "" stands for all jobs."""
     return [
         notification.arrived_at
         for notification in site.notifications()
@@ -195,7 +196,7 @@ def _hang(site: Site, job: str, tell: Tell) -> Trial:
 
 
 def _suppression_problems(site: Site, trial: Trial, tell: Tell) -> Iterator[str]:
-    """What is wrong where an alert fires, and its page is to be kept back."""
+    """Yield each problem with an alert that fires but must not page."""
     job = trial.drill.job_name
     if not trial.incident or site.incident(trial.incident["id"])["state"] != "open":
         yield "its incident is not open"

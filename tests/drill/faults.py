@@ -1,4 +1,4 @@
-"""What is drilled: a fault, what the on-call must learn of it, and what the runbook does then."""
+"""The drills: a fault, the verdict that on-call must receive, and the runbook's mitigation."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from stepwatch.signals.names import ALERT_CHECKPOINT_UNVERIFIED, ALERT_OF, Cause
 
 PAGE, TICKET, CANARY = "page", "ticket", "canary"
 STEP = 25
-"""Step at which faults begin: the baseline of a run is known by then."""
+"""Step at which faults begin: the baseline is complete before it."""
 RANKS = 4
 _K, _C = FindingKind, Cause
 
 
 class Mitigation(StrEnum):
-    """What the runbook of an alert does, as far as one machine can."""
+    """A runbook's mitigation, as far as one machine can apply it."""
 
     RESTART = "restart"
     CONTINUE = "continue"
@@ -25,8 +25,9 @@ class Mitigation(StrEnum):
 
 
 class Expectation(NamedTuple):
-    """An incident of one of `kinds` because of one of `causes` at one of `ranks` (empty: any), and
-    who is notified. `alert`: the one that must arrive where no incident does."""
+    """An incident of one of `kinds` with one of `causes` at one of `ranks` (empty: any), and its
+    severity. `alert` must arrive where no incident opens.
+    """
 
     kinds: frozenset[FindingKind]
     causes: frozenset[Cause]
@@ -35,23 +36,25 @@ class Expectation(NamedTuple):
     alert: str = ""
 
     def fits(self, incident: Mapping[str, Any]) -> bool:
-        """Whether an incident of the API is of this kind, whatever its cause and rank."""
+        """Return whether an incident of the API has one of these kinds, whatever its cause and
+        rank."""
         return incident["kind"] in {kind.value for kind in self.kinds}
 
     def matches(self, incident: Mapping[str, Any]) -> bool:
-        """Whether it has the right cause and rank, too."""
+        """Return whether the incident has the right cause and rank, too."""
         cause = incident["cause"] in {cause.value for cause in self.causes}
         return cause and self.fits(incident) and (not self.ranks or incident["rank"] in self.ranks)
 
     @property
     def alerts(self) -> frozenset[str]:
-        """Alerts of which one must arrive."""
+        """Alerts, one of which must arrive."""
         return frozenset({self.alert} if self.alert else {ALERT_OF[kind] for kind in self.kinds})
 
 
 class Drill(NamedTuple):
-    """Faults as the trainer's option has them, or the name of one from outside of it, and what
-    they must lead to; of several, the first at least."""
+    """Faults in the trainer's syntax, or the name of one outside the trainer, and their expected
+    verdicts; with several faults, the first verdict at least must arrive.
+    """
 
     name: str
     faults: tuple[str, ...]
@@ -143,7 +146,7 @@ PAGES = (
     Drill("checkpoints-fail", (), (Expectation(frozenset(), frozenset(), PAGE, frozenset(),
           ALERT_CHECKPOINT_UNVERIFIED),), _EVERY_EIGHT, "full-disk", Mitigation.MEND),
 )  # fmt: skip
-"""Faults that wake somebody."""
+"""Faults that page."""
 
 SINGLE = (*TICKETS, *PAGES)
 DRILLS_BY_NAME = {drill.name: drill for drill in SINGLE}
@@ -165,4 +168,4 @@ PAIRS = tuple(
 )
 """Ten pairs: each fault with the next, on two ranks of two nodes."""
 SHORT = tuple(DRILLS_BY_NAME[name] for name in ("slow-compute", "hang"))
-"""What the tests drill: the second with every run, the first in the matrix."""
+"""Drills in the tests: the second runs every time, the first in the matrix."""

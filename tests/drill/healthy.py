@@ -1,4 +1,5 @@
-"""Training without a fault, with checkpoints, evaluations and restarts: nobody may be notified."""
+"""Training without a fault, with checkpoints, evaluations and restarts: no notification may
+arrive."""
 
 from __future__ import annotations
 
@@ -13,21 +14,22 @@ from .trial import Tell
 
 _JOB = "drill-healthy"
 _PACE = tuple(f"slow-compute:rank={rank},step=0,seconds=0.5" for rank in range(RANKS))
-"""Each rank computes for as long as the others, and longer than its little model takes, asleep: an
-hour takes little of a machine that others use as well. A step of four microbatches takes 2.5 s, and
-so does a batch of an evaluation."""
+"""Each rank sleeps as long as its peers and longer than its small model computes, so that an hour
+costs a shared machine little. A step with four microbatches takes 2.5 s, and so does an evaluation
+batch.
+"""
 _EVALUATIONS = ("--eval-every", "10", "--eval-unmarked-every", "2")
-"""One half a minute at the least; every other one is not marked."""
+"""An evaluation every half minute or less often; every second one is unmarked."""
 _BATCHES = (2, 4, 6)
-"""Of an evaluation, by turns of attempts: 5, 10 and 15 s."""
+"""Batches per evaluation, by attempt in turn: 5, 10 and 15 s."""
 _PART_SECONDS = 150.0
 _LAST_SECONDS = 45.0
-"""After the end: what is late may still arrive."""
+"""Wait after the end for late notifications."""
 
 
 def train_healthy(site: Site, seconds: float, tell: Tell) -> Healthy:
-    """Train, with checkpoints and evaluations, and preempt and restart it now and then, for so many
-    seconds."""
+    """Train for `seconds` with checkpoints and evaluations, and preempt and restart now and
+    then."""
     earlier = len(site.notifications())
     began = time.time()
     turn = 0

@@ -1,4 +1,4 @@
-"""What a drill showed, once its notifications have arrived."""
+"""A drill's outcome, once its notifications have arrived."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .trial import NEVER, Trial
 
 
 class Row(NamedTuple):
-    """What a drill showed; seconds count from the moment at which the fault began, as its rank
-    noted it; NaN where it never came. `problems` are what is not as it should be, `also` is what
-    arrived besides."""
+    """A drill's outcome. Seconds count from the fault's start as its rank logged it; NaN if the
+    event did not occur. `problems` lists deviations from the expectation, `also` the other
+    notifications."""
 
     name: str
     kind: str
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 def make_row(site: Site, trial: Trial, was_waited_for: bool) -> Row:
-    """What a drill showed, now that its notifications have arrived."""
+    """Return a drill's row after its notifications have arrived."""
     arrived = trial.notifications(site, FIRING)
     ends = trial.notifications(site, RESOLVED)
     expectation = trial.expectation or trial.drill.expectations[0]
@@ -66,7 +66,7 @@ def _delivery_problems(
 def _other_alerts(
     site: Site, trial: Trial, expectation: Expectation
 ) -> tuple[list[str], list[str]]:
-    """Other alerts on the job: tickets are named, pages that no fault here has are wrong."""
+    """Return the job's other tickets, and its other pages that no fault here explains."""
     allowed = {alert for expectation in trial.drill.expectations for alert in expectation.alerts}
     other_alerts = {
         (notification.alert, notification.receiver)

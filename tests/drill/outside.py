@@ -1,4 +1,4 @@
-"""Faults that come from outside of the trainer: hardware, network, node, agent, storage."""
+"""Faults outside the trainer: hardware, network, node, agent, storage."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from .chain.site import Site
 
 _LAST = 1
-"""Number of the node that has the faults: that of ranks 2 and 3."""
+"""Number of the faulty node, which runs ranks 2 and 3."""
 _RANK = 3
-"""Whose device the kernel reports: no other drill needs it, since a report explains for ten minutes
-what its rank has."""
+"""Rank whose device the kernel reports. No other drill uses it: a report explains the rank's
+failures for ten minutes.
+"""
 _DEVICE = 1
 _XID = (
     f"NVRM: Xid (PCI:0000:{BUS + _DEVICE:02x}:00): 79, "
@@ -32,24 +33,24 @@ _STORAGE_MIB = 96
 
 
 class Outside:
-    """Something that breaks, and is fixed again; both more than once in the life of a site."""
+    """A fault that begins and is fixed, more than once in a site's life."""
 
     def prepare(self, site: Site, job: str) -> None:
         """Called before the job starts."""
 
     def begin(self, site: Site, job: str) -> None:
-        """Break it."""
+        """Start the fault."""
         raise NotImplementedError
 
     def mend(self, site: Site, job: str) -> None:
-        """Fix it; called before the job is restarted."""
+        """Fix the fault; called before the job restarts."""
 
     def tidy(self, site: Site, job: str) -> None:
-        """Called when the job is over."""
+        """Clean up; called when the job is over."""
 
 
 class SlowLink(Outside):
-    """The link carries a quarter of what the job sends."""
+    """The link carries a quarter of the job's traffic."""
 
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
@@ -65,7 +66,7 @@ class SlowLink(Outside):
 
 
 class LinkCut(Outside):
-    """Nothing comes over the link any more; telemetry has another way."""
+    """The link carries nothing; telemetry has another path."""
 
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
@@ -77,7 +78,7 @@ class LinkCut(Outside):
 
 
 class HotDevice(Outside):
-    """A device throttles; that the rank is slow by it is the trainer's fault."""
+    """A device throttles; the trainer's own fault makes the rank slow."""
 
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
@@ -94,7 +95,7 @@ class HotDevice(Outside):
 
 
 class Xid(Outside):
-    """The kernel reports that a device has fallen off the bus; its rank goes on."""
+    """The kernel reports that a device has fallen off the bus; its rank continues."""
 
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
@@ -103,7 +104,7 @@ class Xid(Outside):
 
 
 class XidKills(Xid):
-    """The same, and the driver lost the device, and the rank dies of it."""
+    """As `Xid`; the driver loses the device, and the rank dies of it."""
 
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
@@ -121,7 +122,7 @@ class XidKills(Xid):
 
 
 class DriverHangs(Outside):
-    """Calls of the driver do not come back."""
+    """Driver calls do not return."""
 
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
@@ -135,7 +136,7 @@ class DriverHangs(Outside):
 
 
 class AgentGone(Outside):
-    """The agent of a node is killed; training goes on."""
+    """The node's agent is killed; training continues."""
 
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
@@ -147,7 +148,7 @@ class AgentGone(Outside):
 
 
 class NodeLost(AgentGone):
-    """A node loses its power: link, ranks and agent are gone at once."""
+    """A node loses power: link, ranks and agent fail at once."""
 
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
@@ -162,7 +163,7 @@ class NodeLost(AgentGone):
 
 
 class FullDisk(Outside):
-    """The storage of checkpoints has no room left."""
+    """The checkpoint storage is full."""
 
     def prepare(self, site: Site, job: str) -> None:
         """See `Outside`."""
@@ -176,7 +177,7 @@ class FullDisk(Outside):
     def begin(self, site: Site, job: str) -> None:
         """See `Outside`."""
         place = site.folder / job / "run" / "checkpoints" / "filler"
-        # Without a buffer: the end of a buffered file writes what is left, which fails again.
+        # Unbuffered: closing a buffered file would write the rest and fail again.
         with place.open("wb", buffering=0) as filler, contextlib.suppress(OSError):
             while True:
                 filler.write(bytes(1 << 16))
@@ -201,4 +202,4 @@ OUTSIDE: dict[str, Outside] = {
     "node-lost": NodeLost(),
     "full-disk": FullDisk(),
 }
-"""By the names that drills have."""
+"""Faults by the names in the drills."""

@@ -1,4 +1,4 @@
-"""Where and with what a scoreboard was made."""
+"""The machine and versions behind a scoreboard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .chain.servers import program
 
 
 def facts() -> dict[str, Any]:
-    """Date, hardware, and versions of what ran."""
+    """Return the date, the hardware and the versions of the programs."""
     models = [
         line.partition(":")[2].strip()
         for line in Path("/proc/cpuinfo").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Every drill that was chosen, one after the other, on one site."""
+"""Runs the chosen drills one after another on one site."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from .scoreboard import Board, Check, Healthy
 from .trial import NEVER, Trial
 
 _END_SECONDS = 420.0
-"""How long the end of a page may take: the alert is kept for up to two minutes, and its group
-waits for up to one."""
+"""Limit for a page's end: Prometheus keeps the alert for up to two minutes, and its group waits for
+up to one.
+"""
 
 _TICKET_SECONDS = 120.0
-"""How long the last ticket may take: its group waits for up to one minute."""
+"""Limit for the last ticket: its group waits for up to one minute."""
 
 
 class Choice(NamedTuple):
-    """What is held."""
+    """The drills, checks and healthy seconds to run."""
 
     drills: tuple[Drill, ...]
     checks: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class Choice(NamedTuple):
 
 
 def run_all(folder: Path, chosen: Choice) -> tuple[Board, bool]:
-    """Hold them; returns what was shown, and whether somebody stopped it.
+    """Run the choice; return the scoreboard, and whether Ctrl-C stopped it.
 
     Raises:
         DrillError, OSError: the chain cannot be started.
@@ -94,7 +95,7 @@ def _check(site: Site, name: str) -> Check:
 
 
 def _wait_for_notifications(site: Site, outcomes: list[Trial | Row]) -> None:
-    """Wait until what is on its way has arrived: tickets, pages, and the ends of pages.
+    """Wait until all outstanding notifications have arrived: tickets, pages, and the ends of pages.
 
     The ends of tickets wait five minutes for each other, and the drill does not wait for them.
     """
@@ -122,7 +123,7 @@ def _teller(name: str) -> trials.Tell:
 
 @contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-    """A second Ctrl-C does not keep from ending what was started."""
+    """Ignore a second Ctrl-C while the chain is taken down."""
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

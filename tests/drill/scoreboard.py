@@ -1,4 +1,4 @@
-"""What all drills showed, as a table of 80 columns and as JSON. Pure."""
+"""The outcomes of all drills, as a table of 80 columns and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEAD = f"{'drill':17}{'verdict':37}{'as':7}{'found':>5}{'sent':>5}{'over':>5}"
 
 
 class Check(NamedTuple):
-    """One thing that the chain itself must do, and whether it did; `seconds` NaN: no figure."""
+    """One requirement of the chain itself, and its outcome; `seconds` is NaN without a figure."""
 
     name: str
     shown: str
@@ -25,9 +25,8 @@ class Check(NamedTuple):
 
 
 class Healthy(NamedTuple):
-    """Training without a fault: how long, how often restarted, and what arrived though; evaluations
-    as the trainer counted them, and those of them that it left unmarked. `problem` is what ended it
-    early."""
+    """Training without a fault: duration, restarts, evaluations as the trainer counted them, how
+    many it left unmarked, and unwanted notifications. `problem` tells why it ended early."""
 
     seconds: float
     restarts: int
@@ -40,7 +39,7 @@ class Healthy(NamedTuple):
 
 
 class Board(NamedTuple):
-    """Everything that one call of the drill showed."""
+    """All outcomes of one drill command."""
 
     rows: Sequence[Row]
     checks: Sequence[Check] = ()
@@ -49,7 +48,7 @@ class Board(NamedTuple):
 
     @property
     def problems(self) -> list[tuple[str, ...]]:
-        """What is not as it should be in each drill and check."""
+        """The problems of each drill and check."""
         return [
             *(row.problems for row in self.rows),
             *(check.problems for check in self.checks),
@@ -57,21 +56,21 @@ class Board(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """Whether anything is not as it should be."""
+        """Whether there is any problem."""
         return any(self.problems) or bool(
             self.healthy and (self.healthy.notifications or self.healthy.problem)
         )
 
 
 def table(board: Board) -> str:
-    """The scoreboard: a row a drill, then how many were right and how long it took."""
+    """Return the scoreboard: a row per drill, then how many passed and how long it took."""
     lines = [_HEAD, *(line for row in board.rows for line in _lines(row))] if board.rows else []
     lines += [line for check in board.checks for line in _check_lines(check)]
     return "\n".join([*lines, "", *_summary(board)])
 
 
 def document(board: Board) -> dict[str, Any]:
-    """The same for programs; what never came is null."""
+    """Return the scoreboard for programs; an event that did not occur is null."""
     return {
         "drills": [_plain(row) for row in board.rows],
         "checks": [_plain(check) for check in board.checks],

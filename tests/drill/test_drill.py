@@ -1,4 +1,4 @@
-"""Two drills: one that wakes somebody, in the matrix one that is a ticket; how scoreboards look."""
+"""Two drills, a page and (in the matrix) a ticket; and the layout of scoreboards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One drill, from the fault to the end of its notification."""
+"""One drill, from its fault to the end of its notification."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERDICT_SECONDS, SECOND_VERDICT_SECONDS, DELIVERY_SECONDS, RESOLUTION_SECONDS = 
     240.0,
     300.0,
 )
-"""How long is waited for what does not come: far beyond what it takes."""
+"""Limits for events that may not occur, far beyond their usual time."""
 NEVER = math.nan
 _STALLS = tuple(
     kind.value for kind in (FindingKind.HANG, FindingKind.DESYNC, FindingKind.RANK_FAILED)
@@ -33,7 +33,7 @@ Tell = Callable[[str], None]
 
 @dataclass
 class Trial:
-    """A drill under way; what arrives later is looked at in `outcome`."""
+    """A drill that runs; `outcome` reads notifications that arrive later."""
 
     drill: Drill
     began: float
@@ -50,7 +50,7 @@ class Trial:
         return self.expectation is not None and self.expectation.severity != TICKET
 
     def notifications(self, site: Site, status: str) -> list[Notification]:
-        """Notifications of its alert."""
+        """Return its alert's notifications with this status."""
         job = self.drill.job_name
         return [
             notification
@@ -61,7 +61,8 @@ class Trial:
 
 
 def run_drill(site: Site, drill: Drill, tell: Tell) -> Trial:
-    """Train with the fault until somebody is notified, do what the runbook says until it is over.
+    """Train with the fault until an alert is notified, then follow the runbook until the fault is
+    fixed.
 
     Raises:
         DrillError: the job does not train.
@@ -78,7 +79,7 @@ def run_drill(site: Site, drill: Drill, tell: Tell) -> Trial:
 
 
 def start(site: Site, drill: Drill, tell: Tell) -> Trial:
-    """Start the job of a drill, and wait until the fault is there."""
+    """Start a drill's job, and wait until its fault has begun."""
     job = drill.job_name
     outside = OUTSIDE.get(drill.outside)
     if outside:
@@ -99,7 +100,7 @@ def start(site: Site, drill: Drill, tell: Tell) -> Trial:
 
 
 def find(site: Site, trial: Trial, tell: Tell) -> None:
-    """Wait for the verdict: of several faults the first that is named, then a while for more."""
+    """Wait for the verdict; with several faults for the first one, then a while for the next."""
     drill, job = trial.drill, trial.drill.job_name
     unnamed = next((expectation for expectation in drill.expectations if expectation.alert), None)
     if unnamed is not None:
@@ -138,7 +139,7 @@ def _verdict(incident: dict[str, Any]) -> str:
 
 
 def _wait_for_alert(site: Site, trial: Trial, tell: Tell) -> None:
-    """Wait until a page has arrived, or a ticket is on its way, and look at what it links to."""
+    """Wait until a page has arrived or a ticket fires, and check its links."""
     job = trial.drill.job_name
 
     def delivered_alerts() -> list[dict[str, Any]]:
@@ -160,7 +161,7 @@ def _wait_for_alert(site: Site, trial: Trial, tell: Tell) -> None:
 
 
 def _check_accounting(site: Site, trial: Trial) -> None:
-    """Whether the SLOs of the job and what it cost are known."""
+    """Check that the job's SLOs and cost are accounted."""
     job = site.job(trial.drill.job_name)
     ratios = {slo["sli"]: slo["ratio"] for slo in job.get("slos", [])}
     if ratios.get("goodput") is None:
@@ -170,7 +171,7 @@ def _check_accounting(site: Site, trial: Trial) -> None:
 
 
 def mitigate(site: Site, trial: Trial, tell: Tell) -> None:
-    """Do what the runbook says, and wait until the incident is over."""
+    """Follow the runbook, and wait until the incident is resolved."""
     drill, job = trial.drill, trial.drill.job_name
     outside = OUTSIDE.get(drill.outside)
     if drill.mitigation is Mitigation.RESTART:
@@ -198,7 +199,7 @@ def _is_resolved(site: Site, trial: Trial) -> bool:
 
 
 def finish(site: Site, trial: Trial) -> None:
-    """End the job as a scheduler does, and what its drill has left."""
+    """End the job as a scheduler does, and clean up after its drill."""
     site.training.preempt()
     outside = OUTSIDE.get(trial.drill.outside)
     if outside:

@@ -1,4 +1,4 @@
-"""A node of the drill: its agent, and the hardware and kernel that the agent reads as scripted."""
+"""A node of the drill: its agent, with scripted hardware and a scripted kernel log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Node:
             self._agent = None
 
     def occupied_by(self, pids: Iterable[int]) -> None:
-        """Its devices are those of these processes, in order."""
+        """Assign the devices to these processes, in order."""
         for device, pid in zip(self.driver.devices, pids, strict=False):
             device["pid"] = pid
         self.driver.write()

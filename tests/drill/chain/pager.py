@@ -1,4 +1,4 @@
-"""What arrived at the webhook that stands for the pager, as rows."""
+"""Notifications that reached the pager's webhook, as rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEAD_MAN = "dead-man"
 
 
 class Notification(NamedTuple):
-    """One alert of one notification: who got it, and when it arrived, in Unix seconds."""
+    """One alert in one notification: its receiver, and its arrival in Unix seconds."""
 
     receiver: str
     job: str
@@ -23,7 +23,7 @@ class Notification(NamedTuple):
 
 
 def notifications(pager: Pager) -> Iterator[Notification]:
-    """All that arrived, but what only says that the chain lives."""
+    """Yield all notifications but the heartbeats."""
     for sent in list(pager.deliveries):
         receiver = sent.path.removeprefix("/")
         if receiver != DEAD_MAN:
@@ -36,5 +36,5 @@ def notifications(pager: Pager) -> Iterator[Notification]:
 
 
 def heartbeats(pager: Pager) -> list[float]:
-    """When the alert that always fires arrived, in Unix seconds."""
+    """Return when the alert that always fires arrived, in Unix seconds."""
     return [sent.arrived_at for sent in list(pager.deliveries) if sent.path == f"/{DEAD_MAN}"]

@@ -1,4 +1,4 @@
-"""Prometheus and Alertmanager as they ship, with the generated configuration as it is."""
+"""Prometheus and Alertmanager as packaged, with the generated configuration unchanged."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tests.ports import free_port
 from tests.soak.processes import CLI, end, last_line, spawn
 
 SCRAPE_SECONDS = 5
-"""As alerts/README.md advises: a page within 30 s of a hang needs it."""
+"""The advice of alerts/README.md: a page within 30 s of a hang needs this interval."""
 _START_SECONDS = 60.0
 
 
 class DrillError(StepwatchError):
-    """The drill cannot be held: a program is missing, or a server did not start."""
+    """The drill cannot run: a program is missing, or a server did not start."""
 
 
 def program(*names: str) -> str:
-    """Path of a program that is installed under one of these names.
+    """Return the path of a program that is installed under one of these names.
 
     Raises:
-        DrillError: under none.
+        DrillError: none is installed.
     """
     executable = next((path for name in names if (path := shutil.which(name))), None)
     if executable is None:
@@ -39,7 +39,7 @@ def program(*names: str) -> str:
 
 
 def build(site: Path, folder: Path, collector: str) -> None:
-    """Write rules, routes and dashboards of a site as its owner would, with links to `collector`.
+    """Write rules, routes and dashboards as a site's owner would, with links to `collector`.
 
     Raises:
         DrillError: `stepwatch build` refuses.
@@ -52,10 +52,10 @@ def build(site: Path, folder: Path, collector: str) -> None:
 
 
 def get_json(url: str, **query: str) -> Any:
-    """The JSON that a server answers, None where it knows no such thing.
+    """Return the JSON that a server answers, None for 404.
 
     Raises:
-        DrillError: it answers nothing for a minute, or refuses.
+        DrillError: it does not answer for a minute, or refuses.
     """
     deadline = time.monotonic() + _START_SECONDS
     while True:
@@ -90,7 +90,7 @@ class Servers:
         """Start both and wait until they are ready.
 
         Raises:
-            DrillError: one is not.
+            DrillError: one does not start.
         """
         self.start_alertmanager()
         self.start_prometheus()
@@ -117,13 +117,13 @@ class Servers:
         )  # fmt: skip
 
     def reload_prometheus(self) -> int:
-        """Have it read its configuration and rules again; returns its process number."""
+        """Make Prometheus reload its configuration and rules; return its process number."""
         process = self._running["prometheus"]
         process.send_signal(signal.SIGHUP)
         return process.pid
 
     def kill(self, name: str) -> None:
-        """Kill one as a crash would."""
+        """Kill a server as a crash would."""
         end(self._running.pop(name), 9)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class Servers:
             end(self._running.pop(name), 15, 10.0)
 
     def firing_alerts(self, job: str) -> list[dict[str, Any]]:
-        """Alerts on a job that Prometheus holds for firing."""
+        """Return a job's alerts that fire in Prometheus."""
         alerts = get_json(f"{self.prometheus}/api/v1/alerts")["data"]["alerts"]
         return [
             alert
@@ -141,7 +141,7 @@ class Servers:
         ]
 
     def suppressed_alerts(self, job: str) -> list[dict[str, Any]]:
-        """Alerts on a job that Alertmanager knows and notifies nobody of."""
+        """Return a job's alerts that Alertmanager suppresses."""
         alerts = get_json(f"{self.alertmanager}/api/v2/alerts", filter=f'job_name="{job}"')
         return [alert for alert in alerts if alert["status"]["state"] == "suppressed"]
 

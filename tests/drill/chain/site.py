@@ -1,4 +1,4 @@
-"""The whole chain on one machine, and what one may ask it."""
+"""The whole chain on one machine, and questions to it."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ class Site:
         self._closing.callback(self.training.kill)
 
     def start(self) -> None:
-        """Start everything but a training.
+        """Start all but a training.
 
         Raises:
-            DrillError: something does not start.
+            DrillError: a part does not start.
         """
         build(self.site_file, self.folder, self.collectors[0].url)
         for collector in self.collectors:
@@ -103,7 +103,7 @@ class Site:
         self.nodes[number].start(self.collectors[number % 2].url)
 
     def unmount(self) -> None:
-        """Take away what was mounted for jobs."""
+        """Unmount the file systems that jobs used."""
         while self.mounts:
             words = ["umount", "--lazy", str(self.mounts.pop())]
             subprocess.run(words, check=False, capture_output=True)
@@ -113,10 +113,10 @@ class Site:
         self._closing.close()
 
     def wait_step(self, job: str, step: int, attempt: int = 0) -> None:
-        """Wait until a job has made a step in an attempt, and show devices who uses them.
+        """Wait until a job reaches a step in an attempt, or later.
 
         Raises:
-            DrillError: it never does.
+            DrillError: it does not get there.
         """
 
         def step_reached() -> bool:
@@ -135,12 +135,12 @@ class Site:
             raise DrillError(f"{job} did not reach step {step}; see {self.folder / job}")
 
     def claim_devices(self) -> None:
-        """Let the scripted devices be those of the ranks that run."""
+        """Assign the scripted devices to the ranks that run."""
         for number, node in enumerate(self.nodes):
             node.occupied_by(pid for _, pid in sorted(self.training.pids(number).items()))
 
     def job(self, job: str) -> dict[str, Any]:
-        """What the API says of a job; empty while it does not know it."""
+        """Return a job's document from the API; empty if the job is unknown."""
         return self._ask(f"/v1/jobs/{job}") or {}
 
     def incidents(self, job: str) -> list[dict[str, Any]]:
@@ -151,17 +151,17 @@ class Site:
         return incidents
 
     def incident(self, number: str) -> dict[str, Any]:
-        """One incident with all that is known of it."""
+        """Return one incident's document."""
         return self._ask(f"/v1/incidents/{number}") or {}
 
     def wait_incident(self, job: str, kind: str) -> None:
-        """Wait until a job has an incident of a kind, as long as a start may take."""
+        """Wait until a job has an incident of a kind, at most as long as a start takes."""
         wait(
             START_SECONDS, lambda: any(incident["kind"] == kind for incident in self.incidents(job))
         )
 
     def notifications(self) -> list[Notification]:
-        """All that arrived at the pager since the start, and what it was about."""
+        """Return all notifications that the pager received since the start."""
         return list(notifications(self.pager))
 
     def _ask(self, path: str, **query: str) -> dict[str, Any] | None:
@@ -170,7 +170,7 @@ class Site:
 
 
 def wait(seconds: float, holds: Callable[[], T | None]) -> T | None:
-    """The first true answer, None if there is none in so many seconds."""
+    """Return the first true answer, None after `seconds` without one."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if answer := holds():

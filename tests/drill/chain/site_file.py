@@ -1,4 +1,4 @@
-"""The site file of the drill: who is notified of what, and when somebody does not want to be."""
+"""The drill's site file: receivers, routes, and hours without pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WINDOW_SECONDS = 6 * 3600
 
 
 def site_document(pager: str) -> dict[str, Any]:
-    """Its content; pages of one job are kept back in a window around now."""
+    """Return its content; a window around now suppresses one job's pages."""
     receivers = {
         name: {"webhook": {"url": f"{pager}/{name}", "without_secret": True}}
         for name in (PAGE, TICKET, CANARY, DEAD_MAN)

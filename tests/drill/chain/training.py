@@ -30,7 +30,7 @@ _GRACE_SECONDS = 40.0
 
 
 class Training:
-    """Starts a job on both nodes, and ends it; each node has a folder of rings."""
+    """Starts a job on both nodes and ends it; each node has a folder of rings."""
 
     def __init__(self, folder: Path, links: Links) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Training:
         flags: Sequence[str] = (),
         job_class: str = "production",
     ) -> int:
-        """Start an attempt of a job of a class; returns its number."""
+        """Start an attempt of a job; return its number."""
         self.kill()
         job_folder = self.folder / job
         job_folder.mkdir(exist_ok=True)
@@ -75,21 +75,22 @@ class Training:
         return attempt
 
     def fault_starts(self, job: str) -> dict[str, float]:
-        """When each fault of the first attempt began, in Unix seconds; as its rank noted it."""
+        """Return when each fault of the first attempt began, in Unix seconds, as its rank logged
+        it."""
         log = self.folder / job / "faults-0.jsonl"
         lines = log.read_text().splitlines() if log.exists() else []
         noted: list[dict[str, Any]] = [json.loads(line) for line in lines]
         return {entry["fault"]: entry["at"] for entry in reversed(noted)}
 
     def evaluations(self, job: str) -> list[dict[str, Any]]:
-        """The evaluations that a job's trainer noted, of all its attempts."""
+        """Return the evaluations that a job's trainer logged, from all its attempts."""
         history = self.folder / job / "run" / HISTORY_NAME
         lines = history.read_text().splitlines() if history.exists() else []
         noted: list[dict[str, Any]] = [json.loads(line) for line in lines]
         return [entry for entry in noted if "evaluated" in entry]
 
     def pids(self, node: int | None = None) -> dict[int, int]:
-        """Processes of the ranks (of one node), by their ranks."""
+        """Return the process of each rank (of one node), by rank."""
         launchers = self._launchers if node is None else self._launchers[node : node + 1]
         pids = {}
         for launcher in launchers:
@@ -100,17 +101,17 @@ class Training:
         return pids
 
     def has_ended(self) -> bool:
-        """Whether a launcher has ended."""
+        """Return whether a launcher has ended."""
         return any(launcher.poll() is not None for launcher in self._launchers)
 
     def resume(self) -> None:
-        """Let processes that were stopped go on."""
+        """Continue stopped processes."""
         for pid in self.pids().values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
     def preempt(self) -> None:
-        """End all as a scheduler does that needs the nodes, and wait until they did."""
+        """End the job as a preempting scheduler does, and wait for its end."""
         for launcher in self._launchers:
             if launcher.poll() is None:
                 launcher.send_signal(signal.SIGTERM)
@@ -122,7 +123,7 @@ class Training:
         self.kill()
 
     def kill(self, node: int | None = None) -> None:
-        """End all of it (of one node) at once."""
+        """Kill the whole job (or its part on one node) at once."""
         launchers = self._launchers if node is None else self._launchers[node : node + 1]
         for launcher in launchers:
             for pid in _descendants(launcher.pid):

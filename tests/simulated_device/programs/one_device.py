@@ -19,7 +19,7 @@ from tests.simulated_device.control import Hang
 from .report import error_of, event, milliseconds, record_event, write
 
 NAME = device.NAME
-Figures = TypeVar("Found")
+Figures = TypeVar("Figures")
 
 
 def wait() -> None:

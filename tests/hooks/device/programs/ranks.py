@@ -70,14 +70,14 @@ def main() -> None:
     losses: list[str] = []
     for number in range(STEPS):
         with watch.step():
-            device_hold = device.Held()
+            device_hold = device.Hold()
             with device_hold if number >= HELD_FROM else nullcontext():
                 inputs = torch.randn(8, WIDTH, generator=source).to("sim", non_blocking=True)
                 loss = model(inputs).square().mean()
                 loss.backward()
                 optimizer.step()
                 optimizer.zero_grad()
-            if device_hold.waited:
+            if device_hold.host_waited:
                 raise RuntimeError("the host waited for its device")
             if number % READ_EVERY == 0:
                 losses.append(float.hex(loss.item()))

@@ -95,7 +95,7 @@ def unwaited(watch: Watch) -> object:
 
     step()  # shapes are computed once, and memory is pinned
     wait_passed()
-    with device.Held():
+    with device.Hold():
         busy = torch.Event("sim")
         busy.record()
         for _ in range(12):  # over a digest of parameters and a reading of memory
