@@ -1,4 +1,4 @@
-"""What tests of several folders share."""
+"""Fixtures and hooks for tests in several folders."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ settings.load_profile("stepwatch")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported and collected stays to the end: the garbage collector does not look through
-    it, neither now nor in each test that lets it run."""
+    """Freeze imported and collected objects, which stay to the end: the garbage collector skips
+    them, now and in each test that runs it."""
     gc.disable()
     try:
         return (yield)

@@ -1,4 +1,4 @@
-"""What the commands that make a matrix of real runs have in common."""
+"""Shared parts of the commands that run a matrix of real runs."""
 
 from __future__ import annotations
 

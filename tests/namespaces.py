@@ -19,7 +19,7 @@ def run(*words: str) -> None:
     """Run a command.
 
     Raises:
-        OSError: it failed, with what it said.
+        OSError: it failed, with its error output.
     """
     completed = subprocess.run(words, capture_output=True, text=True, check=False)
     if completed.returncode:
@@ -27,6 +27,6 @@ def run(*words: str) -> None:
 
 
 def remove(names: Iterable[str]) -> None:
-    """Remove namespaces, those that there are; their links go with them."""
+    """Remove the namespaces that exist, with their links."""
     for name in names:
         subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)

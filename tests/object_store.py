@@ -46,7 +46,7 @@ def running() -> Iterator[str]:
 
 
 def _create_bucket(address: str) -> bool:
-    """Whether the bucket could be made."""
+    """Create the bucket; return whether the server answered."""
     try:
         with urllib.request.urlopen(urllib.request.Request(address, method="PUT")):
             return True

@@ -1,4 +1,4 @@
-"""Files of another user of this machine, for tests of what must not be trusted."""
+"""Files of another user of this machine, for tests of untrusted files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 OTHER = 65_534
-"""User id of `nobody`, which no test runs as."""
+"""User id of `nobody`, as which no test runs."""
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0, reason="only the superuser can give files to another user"

@@ -1,4 +1,4 @@
-"""Ports of this machine that nobody listens on."""
+"""Ports of this machine without a listener."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LEAST, _USUAL_MOST = 10_000, 32_767
 
 
 def free_port() -> int:
-    """A port that was free a moment ago, and that the system gives to nobody who asks for any.
+    """Return a port that is free, and that the system assigns to no client that asks for any port.
 
-    A test beside this one that listens on "any port" or connects somewhere would else be given it
-    before it is used here.
+    A concurrent test that listens on "any port" or connects to a server could otherwise get it
+    first.
     """
     for port in random.SystemRandom().sample(range(_LEAST, _most()), 100):
         with socket.socket() as probe:
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def _most() -> int:
-    """The first port of those that the system gives to whoever asks for any."""
+    """Return the first port that the system assigns to clients that ask for any port."""
     try:
         first = int(_RANGE.read_text().split()[0])
     except OSError:

@@ -47,7 +47,7 @@ class Services:
         self._options, self._agent_options = options, agent_options
         self.url = f"http://127.0.0.1:{free_port()}"
         identity = uuid.uuid4().hex
-        # Ranks and agent must not meet a stepwatch that is configured for somebody else.
+        # Ranks and agent must not use the stepwatch configuration of the user.
         clean = {name: value for name, value in os.environ.items() if "STEPWATCH" not in name}
         self.environ = {
             **clean,
@@ -102,7 +102,7 @@ class Services:
         return document
 
     def whole_run(self, job: str) -> dict[str, Any]:
-        """What is known of the whole run of a job, with its SLIs."""
+        """Return the document of a job's whole run, with its SLIs."""
         return self._get(f"/v1/jobs/{job}/run")
 
     def forget(self, job: str) -> None:
@@ -110,7 +110,7 @@ class Services:
         shutil.rmtree(self.rings / job, ignore_errors=True)
 
     def log_of(self, name: str) -> Path:
-        """What `collector` or `agent` printed."""
+        """Return the log file of `collector` or `agent`."""
         return self._processes.log(name)
 
     def close(self) -> None:

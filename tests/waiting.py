@@ -16,7 +16,7 @@ def until(
 ) -> T:
     """Call `holds` until its answer is true, and return that; fail the test after `seconds`.
 
-    The limit is far beyond what the thing takes, so that a busy machine fails no test.
+    The limit is far beyond the usual time, so that a busy machine fails no test.
     """
     deadline = time.monotonic() + seconds
     while True:

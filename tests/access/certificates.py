@@ -56,7 +56,7 @@ def secret(path: Path, text: str) -> Path:
 
 
 def shakes_hands(certificate: Certificate, ca: Path) -> bool:
-    """Whether a client that trusts `ca` and a server with this certificate come to terms."""
+    """Return whether a client that trusts `ca` accepts a server with this certificate."""
     server, client = socket.socketpair()
     server.settimeout(30)
     client.settimeout(30)

@@ -43,7 +43,7 @@ class Program:
 
     @property
     def command_line(self) -> bytes:
-        """What every user of the machine sees of it."""
+        """The command line that every user of the machine sees."""
         return Path(f"/proc/{self._process.pid}/cmdline").read_bytes()
 
     def end(self, number: int = signal.SIGTERM) -> int:

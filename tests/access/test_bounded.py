@@ -1,4 +1,4 @@
-"""What a peer sends or what was stored takes no more room than its bound."""
+"""Input from peers and stored data take no more memory than their bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate: who is refused, how, and what is counted; over the real API."""
+"""The gate: refused clients, the answers, and the counters; over the real API."""
 
 from __future__ import annotations
 

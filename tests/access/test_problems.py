@@ -1,4 +1,4 @@
-"""What an agent says when a collector takes nothing: one line each, and nothing is lost."""
+"""An agent's messages when a collector accepts nothing: one line each, without loss."""
 
 from __future__ import annotations
 

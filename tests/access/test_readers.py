@@ -47,7 +47,7 @@ async def half(begun: list[bool], release: asyncio.Event) -> AsyncIterator[bytes
 
 
 async def other_statuses(client: httpx.AsyncClient) -> dict[str, int]:
-    """What others get."""
+    """Return the statuses of other clients' requests."""
     paths = ("/v1/jobs", "/metrics", "/healthz", "/")
     statuses = {path: (await client.get(path)).status_code for path in paths}
     statuses["/v1/segments"] = (await client.post("/v1/segments", content=b"")).status_code
@@ -55,7 +55,7 @@ async def other_statuses(client: httpx.AsyncClient) -> dict[str, int]:
 
 
 async def while_answered(service: Service, blocked: BlockedStore, count: int) -> dict[str, int]:
-    """What others get while `count` readers are being answered, and after."""
+    """Return other clients' statuses while `count` readers wait for answers, and after."""
     transport = httpx.ASGITransport(app=make_api(service))
     async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
         path = "/v1/silences?from=0&until=1"
@@ -70,7 +70,8 @@ async def while_answered(service: Service, blocked: BlockedStore, count: int) ->
 
 
 async def while_sent(service: Service, count: int) -> dict[str, int]:
-    """What others get while `count` clients have begun a request and do not finish it."""
+    """Return other clients' statuses while `count` clients have begun a request without finishing
+    it."""
     release, begun = asyncio.Event(), list[bool]()
     transport = httpx.ASGITransport(app=make_api(service))
     async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:

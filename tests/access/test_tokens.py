@@ -1,4 +1,4 @@
-"""Files of tokens: what they may hold, who may read them, and how they are replaced."""
+"""Token files: their content, their permissions, and their replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real scripts under `stepwatch run`, and what their ranks' black boxes say."""
+"""Real scripts under `stepwatch run`, and the records in their ranks' black boxes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def launch(rings: Path) -> Launch:
 
 
 def verdicts(tables: Tables) -> list[Finding]:
-    """What the straggler detector finds in these ranks, knowing nothing of their node."""
+    """Return the straggler detector's findings on these ranks, without facts of their node."""
     ring = StepRing(len(tables))
     for rank in tables:
         ring.add(tables[rank][Kind.STEP])

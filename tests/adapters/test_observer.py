@@ -24,7 +24,7 @@ class Optimizer:
 
 @pytest.fixture
 def observer(watch: Watch) -> LoopObserver:
-    """A observer whose clock moves only while somebody works."""
+    """An observer whose clock moves only during work."""
     ring = watch.recorder.ring
     assert ring is not None
     watch.recorder.timeline = Timeline(ring, lambda: _now, watch.guard.misuse)
@@ -56,7 +56,7 @@ def step(observer: LoopObserver, optimizer: Optimizer) -> None:
 
 
 def phases(root: Path) -> list[dict[str, int]]:
-    """For each step the pieces of time that each phase took, without those that took none."""
+    """Return each step's pieces of time by phase, without empty phases."""
     names = ("other", "data", "forward", "backward", "optimizer", "checkpoint", "eval")
     return [
         {name: int(row[f"{name}_ns"]) // PIECE for name in names if row[f"{name}_ns"]}

@@ -1,4 +1,5 @@
-"""`stepwatch run` as a process: what it passes on, what it leaves alone, and what it prints."""
+"""`stepwatch run` as a process: options that it passes on, processes that it leaves alone,
+output."""
 
 from __future__ import annotations
 

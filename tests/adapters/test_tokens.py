@@ -1,4 +1,4 @@
-"""Tokens of a batch are counted where it is clear what they are, and unknown where it is not."""
+"""A batch's tokens are counted where they are identifiable, and unknown elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every alert must have."""
+"""Requirements of every alert."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_only_what_has_to_last_is_left_out_of_an_expression() -> None:
 
 
 def _without_what_lasts(expr: str, seconds: int) -> str:
-    """The expression without the conditions that have to hold for so long, and without those that
-    keep an alert back."""
+    """Return the expression without its duration conditions, and without those that suppress an
+    alert."""
     expr = re.sub(r"unless on \(\)\s+absent\(\w+\)", "", expr)
     while (start := expr.find(_LASTING)) >= 0:
         depth, end = 1, start + len(_LASTING)

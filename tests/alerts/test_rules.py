@@ -163,7 +163,8 @@ def test_a_changed_rule_fails_its_cases(tmp_path: Path, right: str, wrong: str, 
 
 
 def first_failure(folder: Path) -> str:
-    """What promtool says of the first case that fails, the shortest first: most need no other."""
+    """Return promtool's output on the first case that fails, the shortest first: most need no
+    other."""
     documents = [yaml.load((folder / name).read_text(), _LOADER) for name in TESTS]
     cases = [(document, case) for document in documents for case in document["tests"] or ()]
     for document, case in sorted(cases, key=lambda dated_case: _seconds(dated_case[1])):

@@ -1,4 +1,4 @@
-"""Thresholds of alerts are never stricter than those of the detectors."""
+"""Alert thresholds are never stricter than the detectors' thresholds."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ EMPTY_NAMES = frozenset(
     | {"own", "rest", "said", "same", "seen", "so", "some", "such", "taken", "that", "their"}
     | {"theirs", "them", "there", "these", "those", "to", "told", "what", "which", "who", "whose"}
 )
-"""Pronouns, participles and prepositions: as a name they do not say what a value is."""
+"""Pronouns, participles and prepositions, which do not name a value."""
 
 
 class Mark(NamedTuple):
@@ -53,7 +53,7 @@ MOST_EMPTY_NAMES = 0.01
 
 
 class Prose(NamedTuple):
-    """How many words a body of text has, and how often each mark occurs in it."""
+    """The number of words in a text, and the number of matches of each mark."""
 
     words: int
     marks: dict[str, int]
@@ -111,7 +111,7 @@ def assigned_names(source: str) -> Iterator[str]:
 
 
 def is_empty(name: str) -> bool:
-    """Whether a name is a pronoun, a participle or a preposition."""
+    """Return whether a name is a pronoun, a participle or a preposition."""
     return name.strip("_") in EMPTY_NAMES
 
 

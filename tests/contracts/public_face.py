@@ -1,4 +1,4 @@
-"""The public face as text: what a user, a dashboard or another program may rely on.
+"""The public face as text: everything that users, dashboards and other programs may rely on.
 
 One fact per line, sorted within its section, so that a diff shows what a change does to others.
 `python -m tests.contracts.public_face --accept` writes the file that the test compares with.
@@ -37,7 +37,7 @@ def records() -> Iterator[str]:
 
 
 def formats() -> Iterator[str]:
-    """The first bytes of what is written: a reader tells formats apart by them."""
+    """Yield the first bytes of each file format, by which readers tell formats apart."""
     yield f"segment {wire.encode(run_segments(5)[0])[:8]!r}"
     yield f"ring {layout.MAGIC!r}"
 
@@ -66,7 +66,7 @@ def http() -> Iterator[str]:
 
 
 def command() -> Iterator[str]:
-    """Each verb with its arguments; of a choice its values, of a default what it is."""
+    """Yield each verb with its arguments, the values of choices, and defaults."""
     for verb in VERBS:
         parser = argparse.ArgumentParser(prog=verb, add_help=False)
         load_verb(verb).add_arguments(parser)
@@ -74,7 +74,7 @@ def command() -> Iterator[str]:
 
 
 def _face(command: str, parser: argparse.ArgumentParser) -> Iterator[str]:
-    """A command with its arguments, and those of the actions below it."""
+    """Yield a command with its arguments, and those of its subcommands."""
     yield command
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

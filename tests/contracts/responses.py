@@ -32,7 +32,7 @@ from tests.collector.nodes.sightings import XID_79, report
 STEPS = 60
 NODE = "gpu-1"
 INCIDENTS = "incidents"
-"""A list of what `/v1/incidents/{id}` answers; its keys stand there once."""
+"""Key of the list of `/v1/incidents/{id}` answers, whose own keys are listed once."""
 
 
 def response_keys(folder: Path) -> Iterator[str]:
@@ -80,7 +80,8 @@ def _nodes() -> list[Segment]:
 
 
 def _extras() -> Segment:
-    """What a plain made run lacks: collectives, a schedule, microbatches and a checkpoint."""
+    """Return the tables that a plain run lacks: collectives, a schedule, microbatches and a
+    checkpoint."""
     ranks = range(4)
     schedule = lifecycle_rows(LifecycleEvent.SCHEDULE, ranks, 200_000)
     schedule["text"] = b"GPipe"

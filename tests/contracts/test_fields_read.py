@@ -1,9 +1,9 @@
-"""No field is shipped that nothing reads: each is used by the collector or on an agent's /metrics.
+"""Every shipped field is read, by the collector or for an agent's /metrics.
 
-What counts as reading is found in the source: the field's name as a word of its own (or made by an
-f-string), anywhere but where a value is put under it, in a package that does not make records. A
-name that several kinds share, or that an f-string makes, counts only in modules about its kind, or
-next to one. A field that is kept for another reason stands in `unread_fields.toml`, with it.
+The source shows which fields are read: the field's name occurs as a word of its own (or in an
+f-string) in a package that does not make records, other than as a key that is assigned. A name that
+several kinds share, or that an f-string makes, counts only in modules about its kind, or next to
+one. `unread_fields.toml` lists the exceptions with their reasons.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Module(NamedTuple):
     imports: frozenset[str]
 
     def reads(self, name: str) -> bool:
-        """Whether it uses the name of a field."""
+        """Return whether the module reads a field of this name."""
         return name in self.words or any(re.fullmatch(pattern, name) for pattern in self.patterns)
 
 
@@ -97,7 +97,7 @@ def module_of(tree: ast.Module, package: str) -> Module:
 
 
 def gauges_of(tree: ast.Module) -> ast.Module:
-    """What a module of a probe exports: its constants, and the functions named `gauges`."""
+    """Return the exports of a probe's module: its constants, and its `gauges` functions."""
     exports: list[ast.stmt] = [node for node in tree.body if isinstance(node, ast.Assign)]
     exports += [
         node
@@ -129,8 +129,8 @@ def folder(module: str) -> str:
 
 
 def modules_about(kind: Kind) -> set[str]:
-    """Modules that name a kind; and of those without a kind of their own, those that they import,
-    those that import them, and those that these have beside them."""
+    """Return the modules that name a kind, and their neighbours that name no kind: modules that
+    they import, modules that import them, and imports of these from the same folder."""
     base = {name for name, module in modules().items() if kind.name in module.kinds}
     users = {name for name, module in modules().items() if module.imports & base}
     used = {name for module in base for name in modules()[module].imports if name in modules()}
@@ -153,7 +153,7 @@ def exemptions() -> set[str]:
 
 def unread(kind: Kind, name: str) -> bool:
     if kind is Kind.DEVICE and name in DEVICE_METRICS:
-        return False  # `agent.devices.exported` reads whatever stands there
+        return False  # `agent.devices.exported` reads all of them
     if SHARED[name] == 1 and any(name in module.words for module in modules().values()):
         return False
     return not any(modules()[module].reads(name) for module in modules_about(kind))

@@ -40,7 +40,7 @@ def _module(dotted: str, modules_by_name: dict[str, Path]) -> str:
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of modules each of which reaches all others, the modules of a group in order."""
+    """Return the groups of modules that all reach each other, each group in order."""
     reach = {name: _reachable(name, graph) for name in graph}
     groups = {
         tuple(sorted(peer for peer in reach[name] if name in reach[peer]))

@@ -1,4 +1,4 @@
-"""The public face changes only on purpose: the test shows what changed."""
+"""The public face changes only on purpose: the test shows each change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What documents say of this repository is there: commands with their options, files, headings."""
+"""Documents name only existing commands, options, files and headings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of Grafana's dashboard linter, on every dashboard; linter.toml says what each asks."""
+"""The rules of Grafana's dashboard linter, on every dashboard; linter.toml describes each rule."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def series() -> dict[str, str]:
         for bound, pace in (("1", 0), ("2", 15), ("+Inf", 15)):
             name = f'stepwatch_step_duration_seconds_bucket{job},le="{bound}"}}'
             samples[name] = f"0+{pace}x40"
-    # Of steps 0 to 25 a checkpoint holds 20; of a job that is over, all.
+    # A checkpoint holds 20 of the steps 0 to 25; for the finished job, all steps.
     for name, step, verified in (("saved", 25, 20), ("over", 59, 60)):
         samples[f'stepwatch_job_step{{job_name="{name}"}}'] = f"{step}x40"
         samples[f'stepwatch_checkpoint_verified_step{{job_name="{name}"}}'] = f"{verified}x40"
@@ -117,7 +117,7 @@ def evaluate(tmp_path: Path, query: str, expected: dict[str, float], eval_time: 
         (queries.NUMBER_INCIDENTS, {'{job_name="llama",kind="non-finite"}': 1}),
         (queries.SLO_STATES, {'{job_name="llama",slo="goodput",state="frozen"}': 1}),
         (queries.step_quantile(0.5), {'{job_name="llama"}': 1.5}),
-        # No checkpoint was verified: what a restart would cost is not known, and not zero.
+        # Without a verified checkpoint the cost of a restart is unknown, and not zero.
         (queries.STEPS_AT_RISK, {}),
         (queries.STEPS_AT_RISK.replace("$job", "saved"), {'{job_name="saved"}': 6}),
         (queries.STEPS_AT_RISK.replace("$job", "over"), {'{job_name="over"}': 0}),

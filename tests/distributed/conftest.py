@@ -31,7 +31,7 @@ LIMIT_SECONDS = 240
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended: exit code, its JSON result ({} without one) and what it printed."""
+    """A run's exit code, its JSON result ({} without one) and its output."""
 
     directory: Path
     code: int
@@ -83,7 +83,7 @@ class Trainer:
         return self.read_result(process.returncode, printed)
 
     def read_result(self, code: int, printed: str) -> RunResult:
-        """How a run that is over ended, with the result that it wrote."""
+        """Return the result of an ended run, with the JSON that it wrote."""
         result = json.loads(self._json.read_bytes()) if self._json.exists() else {}
         return RunResult(self.directory, code, result, printed)
 
@@ -98,7 +98,8 @@ class Trainer:
         return finished
 
     def train_forked(self, *flags: str, faults: Sequence[str] = (), **changes: str) -> RunResult:
-        """Train as `train` does, without the launcher and torchrun: for what they do not change."""
+        """Train as `train` does, without the launcher and torchrun, for tests that do not need
+        them."""
         words = self._words(*flags)
         options, _ = configure(words, "train")
         ended = self._forked_ranks.run(

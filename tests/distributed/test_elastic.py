@@ -65,7 +65,7 @@ def test_a_lost_node_shrinks_the_data_axis(
 
 
 def _leads(trainer: Any, host: Any, guest: Any) -> bool:
-    """Whether the host's rank is the leading one of both, which torchrun decides anew each time.
+    """Return whether the host's rank leads; torchrun chooses the leader at each rendezvous.
 
     A slow machine may let the host begin alone: it is restarted when the guest joins.
     """

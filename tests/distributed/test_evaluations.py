@@ -1,4 +1,4 @@
-"""Evaluations: they change no loss, and the hooks see those that are marked."""
+"""Evaluations change no loss, and the hooks see the marked ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MORE_LAYOUTS = {
 
 def _compare(trainer: Any, straight: Callable[..., Any], flags: str) -> None:
     straight_losses = straight(*flags.split(), *STEPS).losses
-    # A checkpoint between two evaluations holds what one without them does.
+    # A checkpoint between two evaluations equals one without evaluations.
     finished = trainer.train_forked(*flags.split(), *STEPS, *EVALUATE, "--checkpoint-every", "3")
     assert finished.losses == straight_losses
     evaluations = finished.result["evaluations"]

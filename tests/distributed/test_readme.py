@@ -1,4 +1,4 @@
-"""What the trainer's README shows is what the command does."""
+"""The trainer's command does as its README shows."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ def test_a_missing_rank_is_named_where_the_store_lives_elsewhere() -> None:
 
 
 def test_a_repeated_rank_is_named(trainer: Any) -> None:
-    # The store is the launcher's, as under torchrun: it outlives the run, so that whoever comes
-    # late on a busy machine is refused like whoever comes early.
+    # The launcher owns the store, as under torchrun: it outlives the run, so that a late rank on a
+    # busy machine is refused as an early one is.
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     launcher = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
     flags = ("--mesh", "dp_shard=2", "--timeout-seconds", "60")

@@ -72,7 +72,7 @@ class Site:
         )
 
     def answers(self) -> bool:
-        """Whether the collector is up."""
+        """Return whether the collector answers."""
         try:
             return httpx.get(f"{self.url}/healthz", timeout=2.0).status_code == 200
         except httpx.HTTPError:

@@ -12,7 +12,7 @@ STEPS = 32
 
 
 class DemoRun(NamedTuple):
-    """A finished demo: its folder, its JSON, and what it printed."""
+    """A finished demo: its folder, its JSON, and its output."""
 
     folder: Path
     report: dict[str, Any]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def healthy_run(folder: Path) -> str:
-    """Run once; returns what was wrong, or an empty string."""
+    """Run once; return the problem, or an empty string."""
     report = folder / "report.json"
     words = [
         sys.executable,

@@ -1,6 +1,6 @@
 """`python -m tests.e2e.picture FILE` photographs a demo's page, for the README.
 
-The page stands as a person sees it who opens the incident's link while the run goes on.
+The page looks as if a user had opened the incident's link during the run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def photograph(page: Page, url: str, file: str) -> None:
 
 
 def answers(page: Page, url: str) -> bool:
-    """Whether somebody listens there."""
+    """Return whether a server listens there."""
     try:
         return page.goto(url) is not None
     except Error:

@@ -1,7 +1,7 @@
 """A file server that a test slows down: a real FUSE mount with one file, `batches`.
 
-Run as `python -m tests.e2e.slow_files MOUNT_POINT DELAY_FILE`. Reads and questions about space are
-answered after as many seconds as stand in DELAY_FILE, or at once if there is no such file.
+Run as `python -m tests.e2e.slow_files MOUNT_POINT DELAY_FILE`. Reads and queries for free space
+take the seconds that DELAY_FILE states, none without that file.
 """
 
 from __future__ import annotations

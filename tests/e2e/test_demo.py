@@ -1,4 +1,5 @@
-"""`stepwatch demo` end to end, and what a user reads and opens afterwards."""
+"""`stepwatch demo` end to end, with the output that a user reads and the pages that a user
+opens."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ CHROMIUM_WORDS = [
 
 @pytest.fixture(scope="module")
 def demo_with_slow_rank(tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
-    """A demo in which rank 1 is slow from step 14 on.
+    """Run a demo in which rank 1 is slow from step 14 on.
 
-    So many steps that it is the slowest in most of them, whichever is by chance in the first ones.
+    The run is long enough that rank 1 is slowest in most steps, whichever is slowest at first.
     """
     folder = tmp_path_factory.mktemp("slowed")
     return run_demo(folder, "--fault", "slow-compute:rank=1,step=14", steps=SLOWED_STEPS)

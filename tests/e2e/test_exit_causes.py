@@ -29,7 +29,7 @@ JOBS_AT_ONCE = 3
 
 
 class Way(NamedTuple):
-    """The cause of an end, and what its line holds; `options` are torchrun's."""
+    """An exit's cause, and a part of its line; `options` are torchrun's."""
 
     cause: str
     line: str
@@ -68,7 +68,7 @@ def job_of(name: str) -> str:
 
 
 def launch(services: Services, name: str, way: Way) -> subprocess.CompletedProcess[str]:
-    """Two ranks of which one ends in a way; the job has its name."""
+    """Run two ranks, one of which ends in a way; the job has the way's name."""
     folder = str(services.folder / name)
     words = (
         *(sys.executable, "-m", "stepwatch.cli", "run", "--job", job_of(name), "--"),
@@ -90,7 +90,7 @@ def runs(services: Services) -> Iterator[Runs]:
 
 
 def failure_incident(services: Services, job: str) -> dict[str, Any]:
-    """The incident of the rank that failed, once it is known what it wrote at last."""
+    """Return the failed rank's incident, once it has the rank's last lines."""
 
     def first_incident() -> dict[str, Any] | None:
         of_kind = [
@@ -102,7 +102,7 @@ def failure_incident(services: Services, job: str) -> dict[str, Any]:
 
 
 def last_lines_of(incident: dict[str, Any]) -> str:
-    """What the rank wrote at last, or why nothing is known of it, as the evidence has it."""
+    """Return the rank's last lines from the evidence, or why they are missing."""
     texts = {entry["name"]: entry["text"] for entry in incident["evidence"]}
     return str(texts.get("it wrote at last") or texts.get("its last lines", ""))
 

@@ -1,6 +1,6 @@
-"""Whatever is killed -9 in mid-run, no step is missing in the store and none is there twice.
+"""Whichever process is killed -9 during a run, the store has every step once.
 
-The ranks are forked: what is killed is not about their start.
+The ranks are forked: the kills do not concern their start.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ STEPS = 24
 RANKS = 4
 EVERY_STEP_ONCE = sorted((rank, step) for rank in range(RANKS) for step in range(STEPS))
 PACE = tuple(f"slow-data:rank={rank},step=0,seconds=0.5" for rank in range(RANKS))
-"""Each step waits for its data, so that the run outlasts what is killed in it on any machine."""
+"""Each step waits for its data, so that the run outlasts the kills on any machine."""
 Train = Callable[..., "Future[RunEnd]"]
 
 
 @pytest.fixture
 def train(site: Site, forked_ranks: ForkedRanks) -> Iterator[Train]:
-    """Starts the reference trainer for so many steps, with faults."""
+    """Yield a function that trains the reference trainer for some steps, with faults."""
     with ThreadPoolExecutor(1) as pool:
 
         def start(steps: int, *faults: str) -> Future[RunEnd]:
@@ -51,13 +51,14 @@ def train(site: Site, forked_ranks: ForkedRanks) -> Iterator[Train]:
 
 
 def all_arrived(site: Site) -> bool:
-    """Whether the collector has seen every rank finish."""
+    """Return whether the collector has seen every rank finish."""
     job = site.job()
     return job is not None and job["state"] == "finished" and job["step"] == STEPS - 1
 
 
 def wait_for_rest(site: Site) -> int:
-    """Steps in the store once it has what was under way when the agent died."""
+    """Return the number of stored steps once the rows in flight at the agent's death have
+    arrived."""
     counts: list[int] = []
 
     def twice_the_same() -> bool:

@@ -168,7 +168,7 @@ def test_a_driver_that_hangs_is_why_a_rank_does_not_arrive(node: Node, running: 
     until("it was healthy for a while", lambda: ((node.job("driver") or {}).get("step") or 0) > 50)
     node.driver.devices[0]["hang"] = 1
     node.driver.write()
-    # What the test before this one did to the node may still be a fault of its own.
+    # The fault of the test before may still be open on this node.
     fault = node.wait(
         "driver",
         lambda incident: incident["kind"] == NODE_FAULT and incident["cause"] == "driver-hangs",

@@ -31,7 +31,7 @@ from tests.waiting import until
 
 NODE = "gpu-07"
 LASTS_SECONDS = 40.0
-"""The line is so old that what it says is over after this time."""
+"""The line is so old that its fault ends after this time."""
 LINE = "NVRM: Xid (PCI:0000:3b:00): 79, pid=4242, GPU has fallen off the bus."
 
 
@@ -83,7 +83,7 @@ def site(tmp_path: Path) -> Iterator[tuple[Process, Agent]]:
 
 
 def node(collector: Process) -> dict[str, Any]:
-    """What the collector says of the node; empty while it does not know it."""
+    """Return the node's document from the collector; empty if the node is unknown."""
     response = httpx.get(f"{collector.url}/v1/nodes/{NODE}", timeout=60.0)
     document: dict[str, Any] = response.json() if response.status_code == 200 else {}
     return document

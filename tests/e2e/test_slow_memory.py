@@ -26,7 +26,7 @@ def memory_group() -> Iterator[Path]:
 def test_a_limit_of_memory_is_why_a_rank_reads_slowly(
     memory_group: Path, nodes: Nodes, tmp_path: Path
 ) -> None:
-    """A file that its rank reads again and again no longer fits into what its container may use."""
+    """A file that the rank reads repeatedly no longer fits into its container's memory."""
     batches, size = tmp_path / "batches", 64 << 20
     with open(batches, "wb") as file:
         file.write(bytes(size))

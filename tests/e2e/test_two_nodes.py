@@ -108,7 +108,7 @@ class Site:
         self._training.start()
 
     def start_agent(self, number: int) -> None:
-        """Start an agent, or start it anew on its spool."""
+        """Start an agent, or restart it on its spool."""
         self._start_verb(
             self.network.nodes[number], f"agent-{number}", "agent", "--collector",
             self.network.urls[number], "--ring-dir", str(self.folder / f"rings-{number}"), "--node",
@@ -127,7 +127,7 @@ class Site:
         return self.folder / "store.db"
 
     def incidents(self) -> list[dict[str, Any]] | None:
-        """Incidents of the job as the command shows them; None while nobody answers."""
+        """Return the job's incidents from the command; None while the collector does not answer."""
         completed = subprocess.run(
             [
                 "ip", "netns", "exec", self.network.middle, STEPWATCH, "incidents", "--json",
@@ -143,7 +143,7 @@ class Site:
         return listed
 
     def telemetry_lost(self, node: str, state: str) -> bool:
-        """Whether there is an incident that this node sends nothing, in that state."""
+        """Return whether an incident about this node's missing telemetry has that state."""
         return any(
             incident["kind"] == "telemetry-lost"
             and incident["node"] == node

@@ -1,4 +1,4 @@
-"""Two ranks whose work is a sleep, and what happens to them."""
+"""Two ranks that sleep instead of working, and faults around them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.waiting import until
 
 
 class Nodes(Site):
-    """Two ranks, and what happens to them."""
+    """Two ranks, with an agent and a collector."""
 
     def __init__(self, folder: Path) -> None:
-        # What the kernel says of tests beside this one is not said of these ranks.
+        # Messages of the kernel about concurrent tests do not concern these ranks.
         super().__init__(folder, folder / "rings", ("--kernel-log", "/dev/null"))
         self.rings.mkdir()
         self.pids: list[int] = []

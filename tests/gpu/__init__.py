@@ -1,1 +1,1 @@
-"""What only a real GPU can show, as checks that run one after the other; see measured/gpu.md."""
+"""Checks that need a real GPU and run one after another; see measured/gpu.md."""

@@ -1,7 +1,7 @@
-"""Runs the checks that need a GPU and prints what each found.
+"""Runs the checks that need a GPU and prints their findings.
 
-Each runs in a process of its own, which is ended at its limit; what it found until then is kept.
-Checks that measure times run alone, the others beside each other.
+Each runs in a process of its own, which is ended at its limit; its findings until then are kept.
+Checks that measure times run alone, the others concurrently.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHM = Path("/dev/shm")
 
 
 class CheckRun(NamedTuple):
-    """What came of a check."""
+    """A check's findings, duration and problem."""
 
     name: str
     findings: list[Finding]

@@ -1,4 +1,4 @@
-"""What a check found, as one line of JSON each: what came before a time limit is kept."""
+"""A check's findings, one line of JSON each: findings before a time limit are kept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(path: Path, findings: Iterable[Finding]) -> None:
 
 
 def read(path: Path) -> list[Finding]:
-    """What was written; nothing where the file is not there."""
+    """Return the findings in a file; none without the file."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -41,7 +41,7 @@ def read(path: Path) -> list[Finding]:
 
 
 def is_within(share: float, tolerance: float) -> bool:
-    """Whether a share is no further from 1 than `tolerance`; what is not a number is not."""
+    """Return whether a share differs from 1 by at most `tolerance`; NaN does not."""
     return math.isfinite(share) and abs(share - 1.0) <= tolerance
 
 

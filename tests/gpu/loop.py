@@ -25,7 +25,7 @@ from tests.gpu.place import Place, cycles_per_second
 STEPS, TOKENS, READ_EVERY = 4000, 512, 10
 FORWARD_SECONDS, STUCK_SECONDS, LATE_SECONDS = 0.02, 60.0, 0.12
 LONGER = {"slow-device": 4.0, "stuck-device": STUCK_SECONDS / FORWARD_SECONDS}
-"""How many times as long its kernels take from then on."""
+"""Factors by which the faults lengthen kernels."""
 
 
 class Net(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""Where checks run: on a GPU, or as a rehearsal on the CPU, which shows that they run at all."""
+"""The device of the checks: a GPU, or the CPU in a rehearsal, which shows that they run."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ class Place:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether this is the real thing."""
+        """Whether this is a GPU."""
         return self.kind == "cuda"
 
     @property
     def width(self) -> int:
-        """Of a layer: on a GPU its matrix product takes 0.4 ms."""
+        """Width of a layer: on a GPU its matrix product takes 0.4 ms."""
         return 4096 if self.is_gpu else 64
 
     @property
     def rows(self) -> int:
-        """Of a batch."""
+        """Rows of a batch."""
         return 8192 if self.is_gpu else 32
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of weights and activations."""
+        """Dtype of weights and activations."""
         return torch.bfloat16 if self.is_gpu else torch.float32
 
     def wait(self) -> None:
-        """Let the device finish what it has."""
+        """Wait until the device has finished its work."""
         if self.is_gpu:
             torch.cuda.synchronize()
 

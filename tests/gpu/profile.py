@@ -1,4 +1,4 @@
-"""What torch.profiler says of the device's time in each phase: the truth that events are held to.
+"""Device time of each phase from torch.profiler: the reference for the times from events.
 
 CUPTI times each kernel on the device, and names the call on the host that launched it. A kernel
 belongs to the mark during which it was launched, by whichever thread.
@@ -6,7 +6,7 @@ belongs to the mark during which it was launched, by whichever thread.
     mark `forward` on the host  0 .. 3, launches kernels that run 1 .. 5 and 5 .. 9
     mark `backward` on the host 3 .. 4, launches one that runs 9 .. 10
 
-    forward: busy 8, from the end of what ran before it (0) to 9; backward: busy 1, from 9 to 10
+    forward: busy 8, from the previous end (0) to 9; backward: busy 1, from 9 to 10
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class Mark(NamedTuple):
 
 
 class DeviceTime(NamedTuple):
-    """Device time of what was launched during one mark, in seconds."""
+    """Device time of the kernels launched during one mark, in seconds."""
 
     busy: float
     """Sum over its kernels and copies."""
     begins: float
-    """When its first one begins."""
+    """Begin of the first kernel."""
     ends: float
-    """When its last one ends."""
+    """End of the last kernel."""
     previous_end: float
-    """When what ran before it ended; its own beginning where nothing did."""
+    """End of the work before it; its own begin without such work."""
     launching: float
     """Time of the host from its first launch to its last."""
 
     @property
     def span(self) -> float:
-        """What an event before it and one after it measure on one stream that never runs dry."""
+        """Time between events before and after the mark on a stream that never runs dry."""
         return self.ends - self.previous_end
 
 
@@ -67,7 +67,8 @@ def marks_of(events: Iterable[dict[str, Any]], prefix: str) -> list[Mark]:
 
 
 def device_times(events: list[dict[str, Any]], marks: list[Mark]) -> dict[str, DeviceTime]:
-    """What each mark's kernels took. Marks do not overlap; one that launched none is left out."""
+    """Return the device time of each mark's kernels. Marks do not overlap; those without kernels
+    are left out."""
     launched = {
         event["args"]["correlation"]: event["ts"] * _US
         for event in events
@@ -99,7 +100,7 @@ def device_times(events: list[dict[str, Any]], marks: list[Mark]) -> dict[str, D
 
 
 def calls(events: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """How often the host called each function of the driver and of its runtime."""
+    """Count the host's calls of each function of the driver and its runtime."""
     counts: dict[str, int] = {}
     for event in events:
         if event.get("cat") in _ON_HOST:

@@ -1,4 +1,4 @@
-"""What the hooks of this process wrote, read back from its ring."""
+"""The records that this process's hooks wrote, read back from its ring."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent
 from .place import Place
 
 _BEATS_SECONDS = 0.6
-"""The side thread looks twice a second; what the device passed is resolved by then."""
+"""The side thread polls twice a second, and resolves passed events within this time."""
 
 
 def finish(watch: Watch, place: Place) -> None:
-    """Let the device end, and the hooks write what they know of it."""
+    """Wait for the device, and let the hooks write their remaining records."""
     place.wait()
     time.sleep(_BEATS_SECONDS)
     watch.close()
 
 
 def timed_step_count(job: str) -> int:
-    """How many steps of a job the device timed; 0 as well where it was given up meanwhile."""
+    """Return how many steps of a job the device timed; 0 also if device timing was given up."""
     events = rows_of(job, Kind.LIFECYCLE)
     given_up = events[events["event"] == LifecycleEvent.DEVICE_TIMING]["value"] == 0
     return 0 if given_up.any() else len(rows_of(job, Kind.DEVICE_STEP))

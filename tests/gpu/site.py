@@ -1,4 +1,4 @@
-"""A collector and an agent beside what a check starts."""
+"""A collector and an agent for the processes of a check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profile says of each phase, on a trace that is short enough to work out by hand."""
+"""Device times of phases from a profile, on a trace short enough to compute by hand."""
 
 from __future__ import annotations
 

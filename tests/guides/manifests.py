@@ -1,4 +1,4 @@
-"""The manifests for Kubernetes, read as kustomize reads them, and what their parts refer to."""
+"""The Kubernetes manifests, read as kustomize reads them, and the references in them."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def everything() -> list[Manifest]:
 
 
 def namespace_of(manifest: Manifest) -> str:
-    """Where an object lies; an empty text for one that lies in no namespace."""
+    """Return an object's namespace; empty if it has none."""
     return str(manifest["metadata"].get("namespace", ""))
 
 
 def key_of(manifest: Manifest) -> tuple[str, str, str]:
-    """Kind, namespace and name: what tells objects apart."""
+    """Return kind, namespace and name, which identify an object."""
     return manifest["kind"], namespace_of(manifest), manifest["metadata"]["name"]
 
 
@@ -106,7 +106,7 @@ def the_pod(manifests: list[Manifest], name: str) -> Manifest:
 
 
 def values_below(manifest: Any, key: str) -> Iterator[Any]:
-    """Every value of `key`, however deep it lies."""
+    """Yield every value of `key` at any depth."""
     if isinstance(manifest, dict):
         for name, value in manifest.items():
             if name == key:

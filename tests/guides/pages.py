@@ -25,7 +25,7 @@ def script(page: Path) -> str:
 
 
 def commands(page: Path) -> list[str]:
-    """What a reader types, without the prompt."""
+    """Return the commands that a reader types, without the prompt."""
     lines = "".join(blocks(page, "console")).splitlines()
     return [line[2:] for line in lines if line.startswith("$ ")]
 

@@ -24,7 +24,7 @@ def validate(manifest: Manifest) -> None:
         for version in VERSIONS:
             kubernetes_validate.validate(manifest, version, strict=True)
     else:
-        # The model leaves out what it does not know.
+        # The model drops unknown fields.
         round_trip = (
             operator_model(manifest["kind"])
             .model_validate(manifest)
@@ -34,7 +34,7 @@ def validate(manifest: Manifest) -> None:
 
 
 def operator_model(kind: str) -> type[BaseModel]:
-    """What the Prometheus Operator accepts as an object of a kind."""
+    """Return the Prometheus Operator's model of an object of a kind."""
     # Seconds to import, which each worker of pytest would take before its first test.
     from cloudcoil.models.prometheus_operator import v1
 

@@ -1,4 +1,4 @@
-"""What the guide for Kubernetes shows: its manifests fit, its folders and files are there."""
+"""The Kubernetes guide's manifests fit, and its folders and files exist."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_policy_of_a_database_fits_and_is_about_the_collectors() -> None:
 
 def test_the_overlay_is_built_of_what_it_names(tmp_path: Path) -> None:
     shown = manifests_of_kind("Kustomization")
-    # A checkout beside it is what the guide's overlay expects.
+    # The guide's overlay expects a checkout next to it.
     (tmp_path / "stepwatch").symlink_to(ROOT)
     expected = [
         manifest

@@ -1,4 +1,4 @@
-"""What one manifest says of another is there, and no container may do more than it needs."""
+"""References between manifests resolve, and no container may do more than it needs."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ MOUNTED = {
     "/etc/stepwatch/collector/token": AGENTS,
     "/etc/stepwatch/readers/token": READERS,
 }
-"""What Secrets put where."""
+"""Mount points of Secrets."""
 CONTAINERFILE = COLLECTOR.parent / "Containerfile"
 
 
@@ -65,7 +65,7 @@ class Cluster:
         return f"http://127.0.0.1:{port}"
 
     def logs(self) -> str:
-        """What all containers printed."""
+        """Return the output of all containers."""
         return "".join(path.read_text() for path in self.folder.glob("*.log"))
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def probe_until_good(url: str, container: Manifest) -> None:
-    """Ask what the kubelet asks until each of the probes is answered as it should be."""
+    """Send the kubelet's probes until each succeeds."""
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         path = container[probe]["httpGet"]["path"]
 

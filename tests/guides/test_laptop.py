@@ -31,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Terminal:
-    """Runs what is typed, as a user would, in a folder with nothing of ours around it."""
+    """Runs typed commands as a user would, in a folder without this repository."""
 
     def __init__(self, folder: Path, wheel: Path) -> None:
         self.folder = folder
@@ -49,12 +49,12 @@ class Terminal:
         self.environ["STEPWATCH_RING_DIR"] = str(folder / "rings")
 
     def words(self, line: str) -> list[str]:
-        """What runs `line`, after what this terminal sourced."""
+        """Return the command that runs `line` after the lines that this terminal sourced."""
         local_line = line.replace("'stepwatch[", f"'{self._wheel}[")
         return ["bash", "-c", f"{self._prelude}{local_line}"]
 
     def type(self, line: str) -> str:
-        """Run `line` to its end; returns what it printed."""
+        """Run `line` to its end; return its output."""
         ran = subprocess.run(
             self.words(line),
             cwd=self.folder,

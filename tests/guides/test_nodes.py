@@ -1,4 +1,4 @@
-"""What the guides for nodes show fits the programs: messages, manifests, services, commands."""
+"""The node guides fit the programs: messages, manifests, services, commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def quoted_messages() -> list[str]:
 
 @pytest.fixture(scope="module")
 def sources() -> str:
-    """All code of the programs, with literals that go on in the next line joined."""
+    """Return all source code of the programs, with literals joined across lines."""
     files = sorted(path for part in PARTS for path in (ROOT / part / "stepwatch").rglob("*.py"))
     return re.sub(r'"\s*\n\s*f?"', "", "\n".join(path.read_text() for path in files))
 

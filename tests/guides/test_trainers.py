@@ -1,4 +1,4 @@
-"""The script of each guide runs as shown, and its ranks' black boxes hold what it says."""
+"""Each guide's script runs as shown, and its ranks' black boxes hold the stated records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The units of systemd are what systemd takes, and start the programs with options they have."""
+"""systemd accepts the units, and they start the programs with valid options."""
 
 from __future__ import annotations
 

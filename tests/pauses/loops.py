@@ -29,14 +29,14 @@ STEPS, PAUSE_AFTER, PAUSE_SECONDS, WIDTH = 44, 24, 11.0, 64
 
 
 def busy(seconds: float) -> None:
-    """Compute for so long."""
+    """Compute for `seconds`."""
     end, matrix = time.monotonic() + seconds, torch.randn(256, 256)
     while time.monotonic() < end:
         matrix = torch.tanh(matrix @ matrix)
 
 
 def is_first() -> bool:
-    """Whether this is rank 0."""
+    """Return whether this is rank 0."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
@@ -49,7 +49,7 @@ def model() -> torch.nn.Module:
 
 
 def ordinary(job: str, pause: Callable[[torch.nn.Module], None]) -> None:
-    """A loop with the README's lines and nothing else; `pause` lies between two steps."""
+    """Run a loop with the README's lines only; `pause` runs between two steps."""
     wrapped: Any = DistributedDataParallel(model()) if dist.is_initialized() else model()
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
     watch = Watch.from_env(job=job)
@@ -94,7 +94,8 @@ def train_observed(job: str, pause: Callable[[torch.nn.Module, LoopObserver], No
 
 
 def estimate_loss(wrapped: torch.nn.Module) -> None:
-    """nanoGPT's way: rank 0 alone evaluates, without a loader; the others go on to their step."""
+    """nanoGPT's way: rank 0 alone evaluates, without a loader; the other ranks continue to their
+    step."""
     if is_first():
         wrapped.eval()
         with torch.no_grad():
@@ -140,7 +141,7 @@ def validate_one_batch(wrapped: torch.nn.Module, _observer: LoopObserver) -> Non
 
 
 class _SlowWriter(FileSystemWriter):
-    """A writer that takes long, as one that packs what it writes."""
+    """A slow writer, as one that compresses its data."""
 
     def write_data(self, plan: Any, planner: Any) -> Any:
         """Pack for a while, then write."""

@@ -1,7 +1,7 @@
-"""Records the cases of `loops` anew: `python -m tests.pauses.record [case ...]`.
+"""Records the cases of `loops` again: `python -m tests.pauses.record [case ...]`.
 
-Real ranks, a real agent and collector; kept is what the agent sent, less what no detector of
-pauses reads. Takes half a minute a case.
+Ranks, agent and collector are real. A recording has the agent's segments without the kinds that no
+pause detector reads. A case takes half a minute.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TAIL_SECONDS = 3.0
 
 
 def record(case: str, folder: Path) -> list[ReceivedSegment]:
-    """Run one case; returns what the collector received, oldest first."""
+    """Run one case; return the segments that the collector received, oldest first."""
     store = Store.sqlite(folder / "store.db")
     with serving(make_api(Service(store))) as url:
         agent = Agent(AgentOptions(folder / "rings", folder / "spool", url, "n1", port=None))

@@ -28,7 +28,7 @@ def save(name: str, segments: Sequence[ReceivedSegment]) -> int:
 
 
 def load(name: str) -> Iterator[ReceivedSegment]:
-    """What `save` wrote."""
+    """Yield the segments that `save` wrote."""
     body, offset = gzip.decompress((FOLDER / f"{name}.bin.gz").read_bytes()), 0
     while offset < len(body):
         received_ns, size = _HEAD.unpack_from(body, offset)

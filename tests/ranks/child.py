@@ -1,4 +1,4 @@
-"""What a freshly forked process becomes: a rank with an output and an environment of its own."""
+"""Turns a freshly forked process into a rank with an output and an environment of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def become_rank(log: Path, environ: Mapping[str, str]) -> None:
 
 
 def environment_of(rank: int, world: int, port: int) -> dict[str, str]:
-    """What torchrun says to a rank on one node whose store listens on `port`."""
+    """Return torchrun's variables for a rank on one node whose store listens on `port`."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How the ranks of a run ended: exit codes in order, negative for a signal, and all output."""
+    """The ranks' exit codes in order, negative for a signal, and all their output."""
 
     codes: list[int]
     output: str

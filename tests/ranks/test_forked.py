@@ -1,4 +1,4 @@
-"""Ranks that are forked end as those of a launcher do, and a hang ends, too."""
+"""Forked ranks end as those of a launcher do, and a hang ends, too."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every command of every page: those of stepwatch run against a collector with such an incident
-open, those of other tools are parsed and compared with a list of what the tools take, and not run.
+"""Every command of every page. Those of stepwatch run against a collector with such an incident
+open; those of other tools are only parsed and compared with a list of options.
 
-`stepwatch demo` and `stepwatch train` are not run here either, since a drill takes minutes:
+`stepwatch demo` and `stepwatch train` do not run here either, since a drill takes minutes:
 `test_drills.py` parses them and their faults.
 """
 
@@ -38,8 +38,9 @@ ANSWERS = {
     "slo": {OK},
     "status": {PROBLEM},
 }
-"""Exit codes of each verb that pages use, while an incident is open, no budget is spent and no node
-has failed; what `doctor` finds is up to the machine that runs the test."""
+"""Exit codes of each verb on pages, with an open incident, no spent budget and no failed node; the
+result of `doctor` depends on the machine that runs the test.
+"""
 ALERT_KINDS = {alert: kind for kind, alert in ALERT_OF.items()} | {
     alert: kinds[0] for alert, kinds in ALERT_ABOUT.items() if kinds
 }
@@ -80,7 +81,7 @@ def on_call(
 
 
 def is_run(command: Command) -> bool:
-    """Whether it is a command of stepwatch that is meant to be run as it stands, and no drill."""
+    """Return whether a command is stepwatch's and complete as shown, and is no drill."""
     words = command.text.split()
     if words[0] != STEPWATCH or words[1] in DRILLS:
         return False
@@ -125,7 +126,7 @@ def test_every_command_of_another_tool_is_one_that_it_takes(
 
 
 def wrong(page: str, markdown: str) -> Iterator[str]:
-    """What is wrong with commands of other tools on a page."""
+    """Yield the problems with commands of other tools on a page."""
     for line, text, is_fenced in commands_of(markdown):
         first = text.split()[0]
         if text in NOT_COMMANDS and not is_fenced:

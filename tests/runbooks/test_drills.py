@@ -1,4 +1,4 @@
-"""What a page names exists: commands that parse, faults, and the causes that it may meet."""
+"""Pages name only existing things: commands that parse, faults, and causes."""
 
 from __future__ import annotations
 

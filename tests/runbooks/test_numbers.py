@@ -77,7 +77,7 @@ STATED = [
         throughput_regression.LIMITS.least_seconds,
     ),
 ]
-"""Page, what it states, the number that is meant, and the threshold it is about."""
+"""Page, phrase, the number in it, and the threshold that it states."""
 
 OF_THE_WORLD = ("10 minutes by default with NCCL",)
 """Numbers that are not ours."""

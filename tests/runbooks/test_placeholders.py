@@ -1,4 +1,4 @@
-"""Filling values into commands that somebody will paste into a shell."""
+"""Filling values into commands that a reader pastes into a shell."""
 
 from __future__ import annotations
 

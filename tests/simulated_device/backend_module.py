@@ -1,4 +1,6 @@
-"""The module `torch.sim`, as `torch.cuda` is one: what torch looks up on a device's module."""
+"""The module `torch.sim`, with the attributes that torch looks up on a device module such as
+`torch.cuda`.
+"""
 
 from __future__ import annotations
 

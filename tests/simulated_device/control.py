@@ -1,4 +1,4 @@
-"""What can be changed on a running device, from its own process or from another one."""
+"""Settings of a running device, to be changed from its own process or from another one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INITIAL = (1.0, 0.0, 0.0, math.inf, 1024.0, 0.0, 0.0)
 
 
 class Hang(IntEnum):
-    """What never ends."""
+    """Operations that never end."""
 
     NONE = 0
     KERNEL = 1
@@ -54,7 +54,7 @@ class Control:
         self._set("slow", factor)
 
     def set_default_seconds(self, seconds: float) -> None:
-        """State the time of operations without one of their own; NaN: what the CPU needs."""
+        """State the time of operations without one of their own; NaN: the CPU's time."""
         self._set("default_seconds", seconds)
 
     def set_link(self, seconds: float, bytes_per_second: float = math.inf) -> None:

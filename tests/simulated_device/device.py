@@ -45,8 +45,8 @@ def extension() -> Any:
 def control() -> Control:
     """Return the settings of this process's device.
 
-    `SIM_CONTROL` names their file, so that another process can change them; `{rank}` in it stands
-    for `RANK`.
+    `SIM_CONTROL` names their file, so that another process can change them; `{rank}` in it means
+    `RANK`.
     """
     wanted = os.environ.get("SIM_CONTROL", "").replace("{rank}", os.environ.get("RANK", "0"))
     if wanted:
@@ -156,10 +156,10 @@ def hang(kind: Hang = Hang.KERNEL) -> None:
 
 
 class Hold:
-    """Within it the current stream stands, so that the host is ahead however late it is.
+    """Holds the current stream, so that the host is ahead however slow it is.
 
-    What is enqueued meanwhile begins at the moment at which it ends. A host that waits for the
-    device in there goes on after `MOST_HELD_SECONDS`, and `host_waited` says so.
+    Operations enqueued in the block begin together at its end. A host that waits for the device in
+    the block continues after `MOST_HELD_SECONDS`, and sets `host_waited`.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs a program on the simulated device and returns what each rank saw."""
+"""Runs a program on the simulated device and returns each rank's figures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_under_torchrun(words: list[str], ranks: int, **changes: str) -> None:
 
 
 def run(forked: ForkedRanks, words: list[str], ranks: int, folder: Path, **changes: str) -> None:
-    """Run `python -m <words>` on ranks that need not import torch anew."""
+    """Run `python -m <words>` on ranks that have torch imported."""
     ended = forked.run(["-m", *words], ranks, folder, environment(**changes))
     assert ended.codes == [0] * ranks, ended.output[-3000:]
 
@@ -49,6 +49,6 @@ def run(forked: ForkedRanks, words: list[str], ranks: int, folder: Path, **chang
 def figures(
     forked: ForkedRanks, program: str, ranks: int, folder: Path, *words: str
 ) -> list[dict[str, Any]]:
-    """Return what each rank of a program wrote, by rank."""
+    """Return each rank's figures of a program, by rank."""
     run(forked, [f"{PROGRAMS}.{program}", str(folder), *words], ranks, folder)
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]

@@ -1,4 +1,4 @@
-"""Collectives on the simulated device: their values, and who stands for whom."""
+"""Collectives on the simulated device: their values, and which rank waits for which."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ranks = list[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def ranks(forked_ranks: ForkedRanks, tmp_path_factory: pytest.TempPathFactory) -> Ranks:
-    """What both ranks saw, by rank."""
+    """Return both ranks' figures, by rank."""
     return figures(forked_ranks, "collectives", 2, tmp_path_factory.mktemp("two"))
 
 

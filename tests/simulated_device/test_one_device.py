@@ -18,7 +18,7 @@ Figures = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def device_figures(forked_ranks: ForkedRanks, tmp_path_factory: pytest.TempPathFactory) -> Figures:
-    """What the program saw, part by part."""
+    """Return the program's figures, part by part."""
     return figures(forked_ranks, "one_device", 1, tmp_path_factory.mktemp("one"))[0]
 
 

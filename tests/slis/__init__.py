@@ -1,1 +1,1 @@
-"""Each SLI on a real run with the fault that moves it, beside what the trainer's own files say."""
+"""Each SLI on a real run with the fault that moves it, compared with the trainer's own files."""

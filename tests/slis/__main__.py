@@ -67,7 +67,7 @@ def rows_of(case: Case, run: SliRun) -> Iterator[dict[str, Any]]:
 
 
 def agrees(row: Row, measured: float | None, figure: float) -> bool:
-    """Whether an SLI is what it should be; one that is unknown is not."""
+    """Return whether an SLI is near its figure; an unknown one is not."""
     allowed = row.share * abs(figure) + row.absolute
     return measured is not None and abs(measured - figure) <= allowed
 

@@ -1,4 +1,4 @@
-"""Which SLI is moved by which fault, and what it should come to by the end of the run."""
+"""Faults that move SLIs, and each SLI's expected figure at the end of the run."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ NOT_COMPARED = {
     "waste": "what transfers of usual steps take is not in the trainer's files",
     "collective-time": "the same",
 }
-"""What no figure by hand is there for; that all device-time is in one of its parts is tested by
-`tests/collector/slo/test_waste.py`."""
+"""SLIs without a figure by hand; `tests/collector/slo/test_waste.py` checks that their parts add up
+to all device-time."""
 NOT_MOVED = {
     "device-busy": "no GPU",
     "tensor-activity": "no GPU",
@@ -149,4 +149,4 @@ NOT_MOVED = {
     "network-use": "ranks talk over loopback",
     "scaling-efficiency": "one node",
 }
-"""What is unknown on one machine without a GPU, and why."""
+"""SLIs that are unknown on one machine without a GPU, with the reason."""

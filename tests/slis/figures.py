@@ -1,7 +1,7 @@
-"""What SLIs should be, from what the trainer wrote itself: its history and its result. Pure.
+"""Expected SLIs, computed from the trainer's own history and result. Pure.
 
-Nothing here comes from stepwatch's records: step times are those that rank 0 took around its own
-steps, checkpoints and resumes those that the trainer noted.
+No input is stepwatch's: step times are those that rank 0 measured around its own steps, checkpoints
+and resumes those that the trainer logged.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from stepwatch.signals.arrays import Vector
 RANKS = 4
 WARM_UP = 3
 DEVICE_HOUR = 2.5
-"""Of the rate card that the collector is given."""
+"""Price in the collector's rate card."""
 
 
 class RunRecord(NamedTuple):
-    """What a run left: steps (wall and own seconds), checkpoints, resumes, and how it ended.
+    """A run's files: steps (wall and own seconds), checkpoints, resumes, and its result.
 
-    Steps are those that were kept. `fault` are the steps with the fault; the launcher was started
-    at `launched_s`, Unix seconds.
+    `steps` are the surviving ones. `fault` is the range of steps with the fault; the launcher
+    started at `launched_s`, Unix seconds.
     """
 
     steps: Sequence[Mapping[str, float]]
@@ -39,7 +39,7 @@ class RunRecord(NamedTuple):
 
     @property
     def seconds(self) -> Vector:
-        """Of each step, checkpoints between them left out."""
+        """Seconds of each step, without checkpoints between steps."""
         return np.array([step["seconds"] for step in self.steps])
 
     @property
@@ -89,7 +89,7 @@ def spread(run: RunRecord) -> float:
 
 
 def usual_share(run: RunRecord) -> float:
-    """Of the time in steps, that in steps no longer than twice the usual one."""
+    """Return the time share of steps no longer than twice the usual one."""
     seconds = run.seconds[WARM_UP:]
     return float(seconds[seconds <= 2 * run.usual_seconds].sum() / seconds.sum())
 
@@ -174,8 +174,8 @@ def verified_age_seconds(run: RunRecord) -> float:
 
 
 def kept_share(run: RunRecord) -> float:
-    """Of the time in steps, and without progress between attempts, that in steps which were not
-    done again: those are as long as usual."""
+    """Return the share of surviving steps in the time of all steps and pauses between attempts;
+    repeated steps count as long as usual."""
     repeated_seconds = lost_steps(run) * run.usual_seconds
     stood = sum(resume["seconds"] for resume in run.resumes)
     return float(run.seconds.sum() / (run.seconds.sum() + repeated_seconds + stood))

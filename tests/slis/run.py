@@ -24,7 +24,7 @@ Values = dict[str, float | None]
 
 
 class SliRun(NamedTuple):
-    """The SLIs of a run at its three moments, and what the trainer itself wrote."""
+    """A run's SLIs at three moments, and the trainer's own files."""
 
     values_before: Values
     during: Values

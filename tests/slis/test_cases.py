@@ -1,4 +1,4 @@
-"""Every SLI is moved, or somebody says why not; figures by hand, of a run that is made up."""
+"""Every SLI is moved, or has a reason why not; and figures by hand of a synthetic run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def test_no_sli_is_left_out() -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunRecord:
-    """Ten steps of a second, of which 5 and 6 take three; a save of half a second; a resume."""
+    """Ten steps of a second, except steps 5 and 6, which take three; a save of half a second; a
+    resume."""
     (tmp_path / "run").mkdir()
     time_s, lines = 1000.0, [{"from_step": 8, "steps_lost": 2, "seconds": 7.0}]
     for step in range(10):

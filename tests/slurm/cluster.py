@@ -80,7 +80,7 @@ class Cluster:
         return self.ask("sinfo", "--noheader", "--list-reasons", "--format=%E").strip()
 
     def ask(self, *words: str) -> str:
-        """What a command of Slurm prints; empty where it fails."""
+        """Return the output of a Slurm command; empty if it fails."""
         completed = subprocess.run(
             words, env=self.environ, capture_output=True, text=True, timeout=60, check=False
         )

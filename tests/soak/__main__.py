@@ -1,4 +1,5 @@
-"""`python -m tests.soak`: kill a collector at random under a simulated fleet; what holds then?"""
+"""`python -m tests.soak`: kill a collector at random under a simulated fleet, and check the
+store."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Write(NamedTuple):
 
 
 class Disturbance(NamedTuple):
-    """What was done to which replica, and when (Unix seconds)."""
+    """A disturbance: its kind, its replica, and its time in Unix seconds."""
 
     action: str
     replica: str
@@ -91,7 +91,7 @@ def takeovers(writes: Sequence[Write], disturbed: Sequence[Disturbance]) -> Chec
             (w.time_s - moment_s for w in writes if w.time_s > moment_s and w.replica == replica),
             None,
         )
-        # A killed one that is back before its lease ran out goes on.
+        # A killed replica that restarts before its lease ends keeps the lease.
         seconds = min((delay for delay in (later, back) if delay is not None), default=float("inf"))
         waits.append((action, seconds if action == "killed" else later or float("inf")))
     slowest = max((seconds for _, seconds in waits), default=0.0)

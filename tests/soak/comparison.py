@@ -1,6 +1,6 @@
-"""What holds after a soak: what is stored and found, compared with what should be.
+"""Checks after a soak: stored segments and incidents, compared with the expected ones.
 
-Every check is pure, so that tests can show that it fails on a store that lost or doubled something.
+Every check is pure, so that tests can show that it fails on a store that lost or doubled a row.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .counters import Falls
 from .receipts import ACCEPTED, DIGEST, DUPLICATE, KEY, OTHER, SENT
 
 BEGAN_SECONDS, SINCE_STEPS = 5.0, 5
-"""What a disturbed run may say otherwise of the same incident: when it began, since which step."""
+"""Tolerances of a disturbed incident: its begin, and its first step."""
 OPENED_SECONDS = 60.0
-"""How much later it may open, beyond the longest time without an answer; windows fill anew."""
+"""Further delay of an incident beyond the longest gap without an answer: windows refill."""
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-6
 """Sums of the same floats in another order differ by so much at most."""
 _KEYS = [name for name, _ in KEY]
@@ -27,7 +27,7 @@ _TIMES = ("good", "total", "cumulative_good", "cumulative_total")
 
 
 class Check(NamedTuple):
-    """One thing that should hold, what was found, and whether it does."""
+    """A claim, the details, and whether it holds."""
 
     claim: str
     detail: str
@@ -89,7 +89,7 @@ def records_once(steps: Rows, ranks: int, count: int) -> Check:
 
 
 def same_slices(sli: str, stored: Rows, expected: Rows) -> Check:
-    """The slices of an SLI are those of brute force; an empty one may stand between."""
+    """The slices of an SLI equal those of brute force; empty slices in between do not count."""
     stored = stored[(stored["observed"] > 0) | (stored["total"] > 0)]
     title = f"slices of {sli} equal brute force"
     if list(stored["start_s"]) != list(expected["start_s"]):
@@ -116,7 +116,7 @@ Incidents = Sequence[Mapping[str, Any]]
 def same_incidents(
     incidents: Incidents, expected: Incidents, longest_gap: float
 ) -> Iterator[Check]:
-    """The incidents are those of the undisturbed run, but for when they opened."""
+    """The incidents equal those of the undisturbed run, except when they opened."""
     ours, expected_shown = _describe(incidents), _describe(expected)
     names = [_name(incident) for incident in expected_shown]
     missing = [name for name in names if names.count(name) > _names(ours).count(name)]
@@ -174,7 +174,7 @@ def never_fell(falls: Falls) -> Check:
 
 
 def _describe(incidents: Incidents) -> list[Mapping[str, Any]]:
-    """Those that people are shown, in an order that does not depend on when they opened."""
+    """Return the visible incidents in an order that does not depend on when they opened."""
     shown = [incident for incident in incidents if incident["state"] != "merged"]
     return sorted(shown, key=lambda incident: (_name(incident), incident["began_at"]))
 

@@ -34,13 +34,13 @@ class Falls:
 
     @property
     def series(self) -> int:
-        """How many were seen so far."""
+        """Number of series so far."""
         return len(self._last_values)
 
     def read(self, text: str, life: int) -> None:
-        """Take in one answer of `/metrics` of the `life`-th process.
+        """Read one answer of `/metrics` of the `life`-th process.
 
-        A process counts for itself from zero; what a job has done it does not forget.
+        A process's own counters start at zero; a job's counters survive a restart.
         """
         self.readings += 1
         for series, value, of_job in counter_samples(text):

@@ -20,14 +20,14 @@ from .receipts import DIGEST, KEY, identify
 STORED = np.dtype([("position", "<i8"), *KEY, *DIGEST])
 """One stored segment."""
 PLACE = np.dtype([("wall_ns", "<i8"), ("offset", "<i8"), ("size", "<i8")])
-"""When a segment was packed by its node's clock, and where its bytes lie in the copy."""
+"""When a node packed a segment by its own clock, and the position of its bytes in the copy."""
 STEP = np.dtype(
     [("rank", "<i4"), ("step", "<i8"), ("end_ns", "<i8"), ("seconds", "<f8"), ("pauses", "<f8")]
 )
-"""Of a STEP record: when it ended (wall), and how long it took, all and not working, in seconds."""
+"""A STEP record's end (wall time), its seconds, and its seconds of pauses."""
 _BATCH_SEGMENTS = 256
 _NEVER = 1 << 62
-"""Unix nanoseconds of what did not begin."""
+"""Unix nanoseconds of an event that did not occur."""
 
 
 class StoredLog(NamedTuple):
@@ -109,7 +109,8 @@ class _StepBuffer:
 
 
 def _began_ns(segment: Segment) -> int:
-    """When the first rank of a segment started, Unix nanoseconds; `_NEVER` if none did."""
+    """Return when the first rank of a segment started, in Unix nanoseconds; `_NEVER` if none
+    did."""
     rows = segment.tables.get(Kind.LIFECYCLE)
     if rows is None:
         return _NEVER

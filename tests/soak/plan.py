@@ -1,4 +1,4 @@
-"""What a soak runs: the size of the fleet, its faults, and how often collectors are disturbed."""
+"""The plan of a soak: the fleet's size, its faults, and the rate of disturbances."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 JOB = "soak"
 REAL_TIME_RANKS = 8192
-"""Ranks of which two cores sustain a step a second, sender included."""
+"""Number of ranks that two cores sustain at a step per second, sender included."""
 _RANKS_PER_NODE = 8
 _FAULTS = ("slow-compute", "slow-data", "node-slow")
 _FAULT_SECONDS = 100.0
 _LONGER = 1.35
-"""What the faults below make of the average step."""
+"""Factor by which the faults below lengthen the average step."""
 _FAULTY, _LASTS = 0.8, 0.625
 """The last part of a run, in which faults happen; how much of its turn each lasts."""
 
@@ -35,7 +35,7 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Steps that the fleet makes in `seconds`, of which those with faults are longer."""
+        """Steps of the fleet in `seconds`; steps with faults are longer."""
         return int(self.seconds / self.step_seconds / _LONGER)
 
     @property

@@ -19,7 +19,7 @@ from tests.ports import free_port
 _PR_SET_PDEATHSIG = 1
 PYTHON = sys.executable
 CLI = (PYTHON, "-m", "stepwatch.cli")
-"""Words before those of a command."""
+"""The first words of a command line."""
 _READY_SECONDS = 300.0
 
 
@@ -28,7 +28,7 @@ class SoakError(StepwatchError):
 
 
 def spawn(log: Path, *words: str) -> subprocess.Popen[bytes]:
-    """Start a program, its output behind what is in `log`; it is killed with this process."""
+    """Start a program, its output appended to `log`; the kernel kills it with this process."""
     with open(log, "ab") as output:
         return subprocess.Popen(
             words,
@@ -52,7 +52,7 @@ def end(process: subprocess.Popen[bytes], number: int, patience_seconds: float =
 
 
 def processor_seconds(pid: int) -> float:
-    """What all threads of a process have used of the processors, in user and system mode."""
+    """Return the processor seconds of all threads of a process, in user and system mode."""
     stat = Path(f"/proc/{pid}/stat").read_text()
     user, system = stat.rsplit(")", 1)[1].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -1,4 +1,4 @@
-"""What the sending side notes of each segment: its key, a digest of its content, the answer."""
+"""The sender's receipts of each segment: its key, a digest of its content, the answer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Receipts:
         self._lock = threading.Lock()
 
     def request(self, request: httpx.Request) -> None:
-        """Note what a request is about to send."""
+        """Note the segments of a request."""
         if request.method != "POST" or not request.content:
             return
         segments = [identify(piece) for piece in wire.split(request.content)]
@@ -65,7 +65,7 @@ class Receipts:
         self._write([segment.row(SENT) for segment in segments])
 
     def response(self, response: httpx.Response) -> None:
-        """Note what was answered to it."""
+        """Note the answer to a request."""
         segments: list[SegmentIdentity] | None = response.request.extensions.get("noted")
         if not segments or response.status_code != 200:
             return

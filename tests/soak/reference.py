@@ -1,7 +1,7 @@
-"""An undisturbed run of the same stream: a collector of its own, on a clock that is moved for it.
+"""An undisturbed run of the same stream: a collector of its own, on a controlled clock.
 
-It is given the segments in the order and at the moments in which nodes packed them, and evaluates
-each second, as the collector does that nobody disturbs.
+It receives the segments in the order and at the moments of packing, and evaluates each second, as
+an undisturbed collector does.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .log import StoredLog
 _SECOND = 1_000_000_000
 _BATCH_SEGMENTS = 64
 _AFTERWARDS_SECONDS = 20
-"""How long it goes on after the last segment, so that what is over is closed."""
+"""Time after the last segment, in which ended incidents close."""
 
 
 class MovedClock:
-    """Shows what it was set to; both clocks move together."""
+    """A clock that tests set; both of its times move together."""
 
     def __init__(self, wall_ns: int) -> None:
         self.now_ns = wall_ns

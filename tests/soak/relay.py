@@ -1,7 +1,7 @@
-"""`python -m tests.soak.relay PORT TARGET_PORT`: hands TCP connections on, both on loopback.
+"""`python -m tests.soak.relay PORT TARGET_PORT`: forwards TCP connections, both on loopback.
 
-Stopped by SIGSTOP it is a network that has gone silent: connections stay open and bring nothing,
-new ones are never answered. SIGCONT makes it go on where it was.
+Stopped by SIGSTOP it is a silent network: connections stay open and carry nothing, new ones get no
+answer. After SIGCONT it continues.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class ReplicaSoak(Soak):
         self._disturbances: list[Disturbance] = []
 
     def close(self) -> None:
-        """End what still runs, the database last."""
+        """End all processes, the database last."""
         super().close()
         for relay in self._relays.values():
             end(relay, signal.SIGKILL)
@@ -96,7 +96,7 @@ class ReplicaSoak(Soak):
         )
 
     def _settle(self, deadline: float) -> None:
-        """Wait until nothing is to be delivered; what a dead replica had claimed takes a minute."""
+        """Wait until the outbox is empty; the claims of a dead replica expire after a minute."""
         engine = sa.create_engine(self._store)
         pending = sa.text("SELECT count(*) FROM outbox WHERE state = 'pending'")
         while time.monotonic() < deadline:

@@ -32,13 +32,13 @@ _SETTLE_SECONDS = 15.0
 """After the job is over: it is evaluated for ten seconds more."""
 _OVER_SECONDS = 600.0
 _DEAD_SECONDS = 3.0
-"""A killed collector is started again within so long."""
+"""A killed collector restarts within this time."""
 Note = Callable[[str], None]
 
 
 @dataclass
 class Disturbances:
-    """What was done to collectors, and how they came back; seconds."""
+    """The disturbances of collectors, and their recoveries; seconds."""
 
     counts: Counter[str] = field(default_factory=Counter)
     back_seconds: list[float] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Disturbances:
     """Until all was as before."""
 
     def words(self) -> str:
-        """What was done how often."""
+        """Return the number of disturbances of each kind, in words."""
         return ", ".join(f"{action} {count} times" for action, count in self.counts.items())
 
 
@@ -67,10 +67,10 @@ class Soak:
         self._sender: subprocess.Popen[bytes] | None = None
 
     def run(self) -> list[Check]:
-        """Run it all; returns what was checked.
+        """Run the whole plan; return the checks.
 
         Raises:
-            SoakError: a process did not do what it is for.
+            SoakError: a process failed.
         """
         self._start()
         self._scrapers = [Scraper(collector) for collector in self._collectors]
@@ -93,7 +93,7 @@ class Soak:
         ]
 
     def close(self) -> None:
-        """End what still runs."""
+        """End all processes."""
         if self._sender is not None:
             end(self._sender, signal.SIGKILL)
         for collector in self._collectors:
@@ -102,7 +102,7 @@ class Soak:
             scraper.close()
 
     def _start(self) -> None:
-        """Start what is to be disturbed."""
+        """Start the collectors that will be disturbed."""
         self._collectors = [Collector(self.plan.folder, "collector", self._store)]
         self._collectors[0].start()
 
@@ -116,7 +116,7 @@ class Soak:
 
     @property
     def _fleet(self) -> str:
-        """What the fleet printed last."""
+        """The fleet's last line of output."""
         return last_line(self.plan.folder / "sender.log")
 
     def _disturb(self, sender: subprocess.Popen[bytes]) -> None:
@@ -145,7 +145,7 @@ class Soak:
         self.disturbances.back_seconds.append(collector.start(self._progress))
 
     def _wait(self, seconds: float, sender: subprocess.Popen[bytes]) -> bool:
-        """Wait so long, with progress; whether the fleet ended before."""
+        """Wait for `seconds` with progress lines; return whether the fleet ended early."""
         until = time.monotonic() + seconds
         while (remaining_s := until - time.monotonic()) > 0:
             if sender.poll() is not None:
@@ -178,10 +178,10 @@ class Soak:
         self._settle(deadline)
 
     def _settle(self, deadline: float) -> None:
-        """Wait for what collectors do after a job is over, until `deadline` (monotonic)."""
+        """Wait for the collectors' work after a job's end, until `deadline` (monotonic)."""
 
     def _state(self) -> str | None:
-        """What the job's state is; None where nobody says."""
+        """Return the job's state; None if no collector knows it."""
         for collector in self._collectors:
             try:
                 jobs = httpx.get(f"{collector.url}/v1/jobs", timeout=30.0).json()["jobs"]
@@ -196,7 +196,7 @@ class Soak:
         self._note("the fleet ended; reading what is stored")
         store = open_store(self._store)
         try:
-            # What is compared has been through bundles.
+            # Compacted segments are compared, too.
             compactor = Compactor(store.engine, lambda _: False)
             compacted = compactor.compact(Compaction(0.0, 0.0), time.time_ns())
             self._note(f"put {compacted.segments:,} segments into {compacted.bundles:,} bundles")

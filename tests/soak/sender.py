@@ -27,8 +27,8 @@ _PROBE_SECONDS, _PROBE_TIMEOUT_SECONDS = 1.0, 2.0
 
 
 class LoadBalancer(httpx.BaseTransport):
-    """Sends each request to the next of `urls`, as a load balancer does: each is asked every second
-    whether it is ready, and left out from a failure on until it is."""
+    """Sends each request to the next of `urls`, as a load balancer does. It asks each URL every
+    second whether it is ready, and leaves it out from a failure until it is."""
 
     def __init__(self, urls: list[str]) -> None:
         self._urls = [httpx.URL(url) for url in urls]
@@ -44,7 +44,7 @@ class LoadBalancer(httpx.BaseTransport):
             probe.start()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send it to whoever is next in turn."""
+        """Send the request to the next URL."""
         chosen = self._next()
         url = self._urls[chosen]
         request.url = request.url.copy_with(host=url.host, port=url.port)
@@ -68,7 +68,7 @@ class LoadBalancer(httpx.BaseTransport):
                     self._is_out[number] = True
 
     def _next(self) -> int:
-        """Whose turn it is; where all have failed, whoever comes next."""
+        """Return the index of the next ready URL; the next one if all have failed."""
         self._turn += 1
         turns = [(self._turn + more) % len(self._urls) for more in range(len(self._urls))]
         return next((turn for turn in turns if not self._is_out[turn]), turns[0])

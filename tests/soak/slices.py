@@ -1,6 +1,6 @@
-"""SLI slices by brute force: every STEP record of the log, summed by what the SLIs are defined as.
+"""SLI slices by brute force: every STEP record of the log, summed by the SLIs' definitions.
 
-Nothing here is the collector's: it looks at all records at once, after the run.
+It shares no code with the collector, and reads all records at once, after the run.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .log import StoredLog
 SECONDS = 10
 GOODPUT, STEP_TIME = "goodput", "step-time"
 _SLOW = 2.0
-"""A step that took so many times the baseline is slow."""
-_STANDS, _STANDS_SECONDS = 8.0, 5.0
-"""In one that takes so many times the baseline, and so much longer, nothing moved for the rest."""
+"""A step that takes this multiple of the baseline is slow."""
+_STALL, _STALL_SECONDS = 8.0, 5.0
+"""A step above this multiple of the baseline, and above it by these seconds, stalls beyond it."""
 _BASELINE = slice(3, 23)
 """Steps whose median is the baseline: twenty after a warm-up of three."""
 SLICE = np.dtype(
@@ -28,8 +28,8 @@ SLICE = np.dtype(
 
 
 class Steps(NamedTuple):
-    """Arrays (steps,) of one attempt: Unix nanoseconds of the end on the last rank, device-seconds
-    of all ranks, the slowest rank's seconds, ranks that reported."""
+    """Arrays (steps,) of one attempt: the last rank's end in Unix nanoseconds, the ranks' device-
+    seconds, the slowest rank's seconds, the number of reporting ranks."""
 
     end_ns: np.ndarray[tuple[int], np.dtype[np.int64]]
     busy: np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -56,8 +56,8 @@ def brute_force(log: StoredLog, ranks: int) -> dict[str, Rows]:
     allocated = np.maximum(steps.end_ns - began, 0) / 1e9 * ranks
     baseline = np.median(steps.longest[_BASELINE])
     timely = np.where(steps.longest > _SLOW * baseline, 0.0, steps.busy)
-    stands = steps.longest > np.maximum(_STANDS * baseline, baseline + _STANDS_SECONDS)
-    moved = np.where(stands, steps.busy * (baseline / steps.longest), steps.busy)
+    stalls = steps.longest > np.maximum(_STALL * baseline, baseline + _STALL_SECONDS)
+    moved = np.where(stalls, steps.busy * (baseline / steps.longest), steps.busy)
     return {
         GOODPUT: _slice_rows(steps, np.minimum(moved, allocated), allocated, ranks),
         STEP_TIME: _slice_rows(steps, timely, steps.busy, ranks),

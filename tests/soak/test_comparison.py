@@ -31,7 +31,7 @@ EPOCH_NS = 1_790_000_000 * 1_000_000_000
 
 
 class SoakRun:
-    """What a run left: receipts, the log, slices, incidents."""
+    """A run's receipts, log, slices and incidents."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store.sqlite(folder / "store.db")
@@ -128,7 +128,7 @@ def test_a_segment_lost_doubled_or_changed_is_noticed(
 
 
 def alter(rows: Rows, name: str) -> Rows:
-    """Rows of which the fourth is another in one column."""
+    """Return the rows with one changed column in the fourth."""
     copied = rows.copy()
     copied[name][3] += 1
     return copied

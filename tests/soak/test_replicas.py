@@ -1,4 +1,4 @@
-"""What is checked of replicas can fail: two writers in an epoch, a late takeover, a lost notice."""
+"""The checks of replicas can fail: two writers in an epoch, a late takeover, a lost notice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A receiver of notifications: counts what comes by its key, and refuses some at the first try."""
+"""A receiver of notifications: counts them by key, and refuses some at the first try."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KEY_HEADER = "Idempotency-Key"
 _REFUSE_EVERY = 5
-"""One key in so many is answered with 503 at first."""
+"""Every fifth key is answered with 503 at first."""
 
 
 class Receiver:
@@ -26,7 +26,7 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        """Where to send to."""
+        """Address of the receiver."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/notify"
 
     def close(self) -> None:
@@ -36,7 +36,7 @@ class Receiver:
         self._thread.join()
 
     def take(self, key: str | None, body: bytes) -> int:
-        """What to answer to a POST."""
+        """Return the status for a POST."""
         with self._lock:
             if not key:
                 self.without_key += 1

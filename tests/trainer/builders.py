@@ -1,4 +1,4 @@
-"""What several tests of the trainer build: options, small decoders, checkpoint manifests."""
+"""Shared builders of the trainer's tests: options, small decoders, checkpoint manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.trainers` runs the matrix of trainers and prints what stepwatch made of each.
+"""`python -m tests.trainers` runs the matrix of trainers and prints stepwatch's marks for each.
 
 Run it with the Python of an environment that has the frameworks and stepwatch's wheel, which
 `make test-trainers` creates.
@@ -75,7 +75,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def run_in(folder: Path, rings: Path, options: argparse.Namespace) -> tuple[list[CellResult], bool]:
-    """What is done in these folders, and whether that is everything."""
+    """Run the request in these folders; return the results, and whether they are complete."""
     site = Site(folder, rings)
     request = MatrixRequest(
         choose_cells(options), options.pairs, options.seconds, not options.no_faults, options.jobs

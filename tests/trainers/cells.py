@@ -15,7 +15,7 @@ TORCHRUN, PYTHON = "torchrun", "python"
 NO_CODE, LINES, CALLBACK = "no code", "lines", "adapter"
 HALVES = ("first", "second")
 _WITHIN = {NO_CODE: "", LINES: "lines", CALLBACK: "callback"}
-"""What the program itself knows of each way to watch."""
+"""The program's own `adapter` setting for each way to watch."""
 
 
 class Trainer(NamedTuple):
@@ -64,7 +64,7 @@ class Cell(NamedTuple):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What can go wrong: a rank alone is not slower than others."""
+        """Faults to run: a lone rank is not slower than others."""
         return (SLOW_RANK, SLOW_LOADER) if self.trainer.ranks > 1 else (SLOW_LOADER,)
 
     def plan(self, folder: Path, run: str, *, watched: bool = True, **changed: Any) -> Plan:
@@ -79,7 +79,7 @@ class Cell(NamedTuple):
         )
 
     def command(self, plan: Plan, *, watched: bool) -> list[str]:
-        """What a user types."""
+        """Return the command as a user types it."""
         words = [sys.executable]
         if self.trainer.launcher == TORCHRUN:
             words += ["-m", "torch.distributed.run", "--standalone"]

@@ -1,7 +1,7 @@
-"""Compares what was recorded of a run with what its ranks know: right, unknown, or wrong.
+"""Compares a run's recording with its ranks' diaries: right, unknown, or wrong.
 
-Unknown is honest: stepwatch shows no number, or counts the time as *other*. A number or a name
-that is not so is wrong, and so is silence about a step.
+Unknown is honest: stepwatch shows no number, or counts the time as *other*. A false number or name
+is wrong, and so is a missing step.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def steps(truth: Truth, recording: Recording) -> Mark:
 
 
 def phases(truth: Truth, recording: Recording) -> Mark:
-    """Forward and data wait take what they took; backward and optimizer are seen in each step."""
+    """Forward and data wait take their true time; each step has backward and optimizer time."""
     marks = []
     for rank, rank_truth in truth.items():
         for name, seconds in (
@@ -172,7 +172,7 @@ def _describe(incident: dict[str, Any]) -> str:
 
 
 def _check_seconds(title: str, true: float, recorded: float, other_seconds: float) -> Mark:
-    """Seconds of a phase that took `true`; what is missing may lie in *other*."""
+    """Compare the recorded seconds of a phase with `true`; the missing part may be in *other*."""
     missing = true * (1 - _NEAR) - recorded
     if missing <= 0:
         return Mark(RIGHT)
@@ -210,7 +210,7 @@ def _pauses(
 
 
 def _is_loss(value: float, step: int, truth: Truth, rank_truth: RankTruth) -> bool:
-    """Whether a rank's loss is its own or, as some frameworks log it, the ranks' mean."""
+    """Return whether a rank's loss is its own or, as some frameworks log it, the ranks' mean."""
     if step >= rank_truth.steps:
         return False
     means = [

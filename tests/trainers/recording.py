@@ -1,4 +1,4 @@
-"""What stepwatch recorded of a run, read from the collector's store and its API."""
+"""Stepwatch's recording of a run, read from the collector's store and its API."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ RECORDED_KINDS = (Kind.STEP, Kind.COLLECTIVE, Kind.CHECKPOINT)
 
 
 class Recording(NamedTuple):
-    """`rows` are those of each rank and kind, in the order of their numbers; `job` is the
-    collector's summary, `incidents` its incidents that stand alone."""
+    """A run's recording: `rows` by rank and kind in the order of their numbers, `job` the
+    collector's summary, `incidents` the top ones."""
 
     rows: dict[int, dict[Kind, Rows]]
     job: dict[str, Any]

@@ -23,7 +23,7 @@ _PACKAGES = ("torch", "transformers", "lightning", "accelerate", "stepwatch")
 
 
 def table(results: Sequence[CellResult]) -> str:
-    """One row for each cell, then what is not right."""
+    """Return one row for each cell, then the remarks."""
     headings = ["trainer", "launcher", "watched by", *(_HEADINGS.get(n, n) for n in COLUMNS)]
     rows = [_row(result) for result in results]
     shown = text.table([*headings, "overhead", "healthy"], rows, "", left_columns=3)
@@ -31,7 +31,7 @@ def table(results: Sequence[CellResult]) -> str:
 
 
 def remarks(result: CellResult) -> list[str]:
-    """What is not right in a cell, one line each."""
+    """Return a cell's deviations, one line each."""
     if result.problem:
         return [f"{result.cell.name}: BROKEN: {result.problem}"]
     return [
@@ -42,7 +42,7 @@ def remarks(result: CellResult) -> list[str]:
 
 
 def line(result: CellResult) -> str:
-    """What came of one cell."""
+    """Return one cell's result in one line."""
     if result.problem:
         return f"BROKEN ({result.problem})"
     wrong = [name for name, mark in result.marks.items() if mark.word == WRONG]
@@ -51,7 +51,8 @@ def line(result: CellResult) -> str:
 
 
 def document(results: Sequence[CellResult], jobs: int) -> dict[str, Any]:
-    """All of it with the versions, and how many cells ran at a time; what is not known is null."""
+    """Return all results with the versions, and the number of cells at a time; unknown values are
+    null."""
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "python": platform.python_version(),

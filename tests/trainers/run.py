@@ -1,4 +1,4 @@
-"""The runs of one cell, and what came of each."""
+"""The runs of one cell, and their results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.trainers.truth import Truth, median_step, read_truth, same_numbers
 
 PAIR_STEPS = 60
 USUAL_SECONDS = 0.1
-"""Of a step, where no pair was timed."""
+"""Step time where no pair was timed."""
 START_SECONDS = 240.0
 """Longest that a run may take beyond its steps: compilation, a slow machine."""
 VERDICT_SECONDS, SETTLE_SECONDS, AFTER_END_SECONDS = 25.0, 3.0, 4.0
@@ -46,12 +46,12 @@ class CellResult(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether nothing is wrong; unknown is not."""
+        """Whether no mark is wrong; unknown marks count as right."""
         return not self.problem and comparison.worst(self.marks.values()).word != comparison.WRONG
 
 
 class CellError(Exception):
-    """A run did not do what its plan says."""
+    """A run deviated from its plan."""
 
 
 def run_pairs(result: CellResult, site: Site, pairs: int) -> CellResult:
@@ -90,7 +90,7 @@ def run_scenarios(result: CellResult, site: Site, seconds: float, *, faults: boo
 
 
 def folder_of(cell: Cell, site: Site) -> Path:
-    """Where a cell's runs have their folders."""
+    """Return the folder of a cell's runs."""
     folder = site.folder / cell.name
     folder.mkdir(exist_ok=True)
     return folder
@@ -118,7 +118,7 @@ def healthy(
 
 
 def faulty(cell: Cell, site: Site, folder: Path, name: str) -> Mark:
-    """A run that goes on until its fault is found, or is not."""
+    """Run until the fault is found, or until its time limit."""
     plan = cell.plan(folder / name, name, steps=100_000, fault=name)
     with start_run(cell, site, plan, watched=True) as process:
         _wait(process, site, plan.trigger_file.exists, START_SECONDS, "the fault never began")
@@ -132,7 +132,7 @@ def faulty(cell: Cell, site: Site, folder: Path, name: str) -> Mark:
 
 
 def finish(cell: Cell, site: Site, plan: Plan, *, watched: bool) -> Truth:
-    """Run to the end; returns what the ranks wrote.
+    """Run to the end; return the ranks' diaries.
 
     Raises:
         CellError: it failed, or takes too long.

@@ -1,4 +1,4 @@
-"""Which runs go on at the same time: timed ones alone, of the others those of several cells."""
+"""Runs of the matrix at the same time: timed ones alone, the others of several cells together."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.trainers.run import CellResult, run_pairs, run_scenarios
 from tests.trainers.site import Site
 
 _PAIR_SECONDS, _START_SECONDS, _FAULT_SECONDS = 26.0, 15.0, 25.0
-"""What a pair, the start of a healthy run, and a run with a fault take about."""
+"""Estimated seconds of a pair, of a healthy run's start, and of a run with a fault."""
 
 
 class MatrixRequest(NamedTuple):
-    """What to run: cells, pairs of each (0: none), seconds of healthy runs, whether faults too,
-    and of how many cells at a time."""
+    """The runs of a matrix: cells, pairs of each (0: none), seconds of healthy runs, whether with
+    faults, and the number of cells at a time."""
 
     cells: Sequence[Cell]
     pairs: int
@@ -39,7 +39,7 @@ class Stage(NamedTuple):
 
 
 class Progress:
-    """Says after each part how long the rest will take, from what the parts so far took."""
+    """Estimates the remaining time after each part, from the pace so far."""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ def stages_of(request: MatrixRequest, site: Site) -> list[Stage]:
 
 
 def run_all(request: MatrixRequest, site: Site) -> tuple[list[CellResult], bool]:
-    """Run the cells stage by stage; returns what is done, and whether that is everything.
+    """Run the cells stage by stage; return the results, and whether they are complete.
 
-    Ctrl-C ends with what is done then, perhaps cells that have their pairs only.
+    After Ctrl-C the results so far are returned, perhaps with cells that have only their pairs.
     """
     stages, results = stages_of(request, site), dict[str, CellResult]()
     progress = Progress(stages, request.cells)

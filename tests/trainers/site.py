@@ -9,7 +9,7 @@ from tests.services import ROOT, Services
 
 
 class RunsInterrupted(Exception):
-    """Somebody wants the runs to end."""
+    """The user wants the runs to end."""
 
 
 class Site(Services):
@@ -20,14 +20,14 @@ class Site(Services):
         self._stop_requested = threading.Event()
 
     def stop(self) -> None:
-        """End all runs: whoever sleeps here wakes up."""
+        """End all runs: threads that sleep here wake up."""
         self._stop_requested.set()
 
     def sleep(self, seconds: float) -> None:
-        """Wait for so long.
+        """Sleep for `seconds`.
 
         Raises:
-            Stopped: `stop` was called.
+            RunsInterrupted: `stop` was called.
         """
         if self._stop_requested.wait(seconds):
             raise RunsInterrupted

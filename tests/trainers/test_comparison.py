@@ -1,4 +1,4 @@
-"""What counts as right, as honestly unknown, and as wrong, on records made by hand."""
+"""Right, honestly unknown and wrong columns, on synthetic recordings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def truth(**changed: Any) -> Truth:
 
 
 def step_rows(rank: int, **columns: Any) -> Rows:
-    """Rows of all steps; `columns` replace what a good record has."""
+    """Return the rows of all steps; `columns` replace those of a good recording."""
     rows = np.zeros(STEPS, DTYPES[Kind.STEP])
     good: dict[str, Any] = {
         "rank": rank,

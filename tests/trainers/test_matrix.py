@@ -1,4 +1,4 @@
-"""The cells are those that users have, and the table says what came of each."""
+"""The cells are those that users have, and the table shows the result of each."""
 
 from __future__ import annotations
 

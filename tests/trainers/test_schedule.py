@@ -18,7 +18,7 @@ CELLS = list(cells())[:4]
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    """Services that nobody started."""
+    """Services that are not started."""
     return Site(tmp_path, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""What the ranks of a run know of it themselves."""
+"""The ranks' own diaries of a run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ Pauses = list[tuple[float, float]]
 
 
 class RankTruth(NamedTuple):
-    """One rank's diary. `losses` holds each step's microbatches, as hexadecimal floats; `ended`
-    when each step ended, in seconds of one clock; `ops` the collectives that each step calls,
-    `step_bytes` the least that it reduces in them (0: any)."""
+    """One rank's diary.
+
+    `losses` holds each step's microbatches, as hexadecimal floats; `ended` each step's end, in
+    seconds of one clock; `ops` the collectives that each step calls; `step_bytes` the least number
+    of bytes that they reduce per step (0: any).
+    """
 
     rank: int
     losses: list[list[str]]
@@ -31,7 +34,7 @@ class RankTruth(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """How many steps it trained."""
+        """Number of trained steps."""
         return len(self.ended)
 
     def seconds_between_steps(self, pauses: Pauses) -> float:
@@ -61,7 +64,7 @@ def median_step(truth: Truth) -> float:
 
 
 def same_numbers(first: Truth, second: Truth) -> bool:
-    """Whether losses and final weights agree to the last bit on all ranks."""
+    """Return whether losses and final weights agree to the last bit on all ranks."""
     return first.keys() == second.keys() and all(
         first[rank].losses == second[rank].losses and first[rank].digest == second[rank].digest
         for rank in first

@@ -54,7 +54,7 @@ def trainer(folder: Path, **options: Any) -> Trainer:
 
 
 def callbacks() -> list[Any]:
-    """What a user adds who wants losses and tokens too."""
+    """Return the callbacks of a user who wants losses and tokens too."""
     from stepwatch.hooks.adapters.transformers import StepwatchCallback
 
     return [StepwatchCallback("adapted")]

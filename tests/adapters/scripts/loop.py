@@ -51,7 +51,7 @@ def sharded_loader() -> DataLoader[Any]:
 
 
 def end(watch: Watch | None) -> None:
-    """Say that the run is over, if anybody watches."""
+    """Tell the watch, if there is one, that the run is over."""
     if watch is not None:
         watch.finish()
         watch.close()

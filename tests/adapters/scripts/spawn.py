@@ -1,4 +1,4 @@
-"""Ranks started by torch's own `spawn`, as its tutorial has it: nobody numbers their processes."""
+"""Ranks started by torch's own `spawn`, as in its tutorial: their processes have no number."""
 
 from __future__ import annotations
 

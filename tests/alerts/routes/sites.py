@@ -23,8 +23,7 @@ from tests.waiting import until
 
 
 class Delivery(NamedTuple):
-    """One notification: where it was sent to, with which credentials, what it holds, and when it
-    arrived, in Unix seconds."""
+    """One notification: its path, its credentials, its body, and its arrival in Unix seconds."""
 
     path: str
     authorization: str
@@ -104,7 +103,8 @@ def site_of(url: str, secrets: Path) -> dict[str, Any]:
 
 
 def write_config(site: dict[str, Any], folder: Path, *, quick: bool = False) -> Path:
-    """Write what `stepwatch build routes` writes; `quick`: with groups that wait for one second."""
+    """Write the output of `stepwatch build routes`; `quick`: with groups that wait for one
+    second."""
     text = config.config_text(parse_site(yaml.safe_dump(site), "site.yaml"), "site.yaml")
     if quick:
         text = text.replace("group_wait: 30s", "group_wait: 1s")

@@ -60,7 +60,7 @@ def _alert(name: str, severity: str, job: str, *more: str) -> dict[str, Any]:
 
 
 def pages_of(pager: Pager, job: str) -> list[dict[str, Any]]:
-    """What PagerDuty was sent of one job."""
+    """Return PagerDuty's notifications about one job."""
     pages = pager.bodies("/pagerduty")
     return [page for page in pages if job in str(page["payload"].get("component", ""))]
 
@@ -92,7 +92,7 @@ def test_symptoms_do_not_arrive_beside_their_cause(pager: Pager, url: str) -> No
     symptom = ("TrainingHang", "page", "llama-13b")
     post(url, cause, symptom, ("TrainingHang", "page", "llama-70b"))
     until("the cause", lambda: pages_of(pager, "llama-13b"))
-    # Of another job the same alert is no symptom: it was sent with them and shows that all are out.
+    # The same alert of another job is no symptom: it was sent with them and shows that all are out.
     until("the other job", lambda: pages_of(pager, "llama-70b"))
     post(url, cause, ended=True)
     # Nothing explains the hang any more: only now it is worth a page.

@@ -56,7 +56,7 @@ def test_amtool_accepts_it(site: dict[str, Any], tmp_path: Path) -> None:
         ("alertname=TrainingHang severity=page job_name=bert job_class=trial", "platform"),
         # The first owner that fits gives the team: llama-7b is not of team research.
         ("alertname=X severity=page job_name=llama-7b job_class=research", "oncall"),
-        # Of no job at all: it is nobody's, though `*` of an owner or a route fits what is empty.
+        # Without a job it has no owner, though `*` of an owner or a route fits an empty name.
         ("alertname=TrainingTelemetryLost severity=page", "platform"),
         ("alertname=StepwatchCollectorDegraded severity=ticket", "platform"),
         ("alertname=TrainingHang severity=page job_name=bert job_class=experiment", "oncall"),

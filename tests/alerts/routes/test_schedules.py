@@ -14,7 +14,7 @@ def covered_hours(schedule: Schedule) -> set[tuple[str, int]]:
     for interval in intervals("any", schedule)["time_intervals"]:
         (times,) = interval["times"]
         first, until = (int(times[key][:2]) for key in ("start_time", "end_time"))
-        assert first < until  # Alertmanager refuses what goes over midnight
+        assert first < until  # Alertmanager refuses times past midnight
         minutes |= {(day, hour) for day in interval["weekdays"] for hour in range(first, until)}
     return minutes
 

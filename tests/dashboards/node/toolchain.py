@@ -40,7 +40,7 @@ def install() -> Path:
 
 
 def node(*words: str | Path) -> str:
-    """Run node on a script of this folder, given by name, and return what it printed.
+    """Run node on a script of this folder, given by name, and return its output.
 
     Raises:
         AssertionError: it fails.
@@ -51,7 +51,7 @@ def node(*words: str | Path) -> str:
 
 
 def tsc(*files: Path) -> subprocess.CompletedProcess[str]:
-    """TypeScript's compiler over files; what it finds is on its standard output."""
+    """Run TypeScript's compiler over files; its standard output has the errors."""
     words = [
         _program("node"), str(install() / "node_modules/typescript/bin/tsc"), "--noEmit",
         "--strict", "--skipLibCheck", "--target", "es2022", "--module", "esnext",

@@ -1,1 +1,1 @@
-"""Pictures of the dashboards, drawn from what Grafana would show of a real run's answers."""
+"""Pictures of the dashboards, drawn from a real run's answers as Grafana would draw them."""

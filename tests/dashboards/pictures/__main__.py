@@ -1,8 +1,8 @@
 """`python -m tests.dashboards.pictures [FOLDER]`: run a fleet, photograph the dashboards.
 
-The fleet is that of the tests: a trainer of which a rank becomes slow and whose node gets a fault,
-a simulated job, a trial that fails. `--drill DIR --job JOB` takes instead what Prometheus kept of
-`make drill ARGS="--keep DIR"`, up to the last moment at which that job had an incident.
+The fleet is that of the tests: a trainer with a rank that becomes slow and a node that gets a
+fault, a simulated job, a trial that fails. `--drill DIR --job JOB` instead reads the Prometheus
+data of `make drill ARGS="--keep DIR"`, up to the last moment at which that job had an incident.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.drill.chain.servers import DrillError, Servers
 
 FOLDER = Path(__file__).parents[3] / "dashboards" / "pictures"
 AFTER_SECONDS, RANGE_SECONDS = 120.0, 300
-"""How long the fault of the node lasts before the picture, and what the pictures show."""
+"""Duration of the node's fault before the picture, and the time range of the pictures."""
 
 
 def main(words: list[str]) -> int:
@@ -65,10 +65,10 @@ def record_fleet(folder: Path) -> dict[str, Any]:
 
 
 def record_drill(drill_folder: Path, job: str) -> dict[str, Any]:
-    """The answers of a Prometheus that is started once more on what a drill left in `drill_folder`.
+    """Return the answers of a Prometheus on the data of a drill in `drill_folder`.
 
     Raises:
-        DrillError: it holds no incident of that job, or does not start.
+        DrillError: the data have no incident of that job, or Prometheus does not start.
     """
     servers = Servers(drill_folder.absolute(), {})
     servers.start_prometheus()

@@ -1,4 +1,4 @@
-"""What Grafana sends to Prometheus for a dashboard: queries with their variables filled in."""
+"""Grafana's queries to Prometheus for a dashboard, with their variables filled in."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class Source:
     def variables(
         self, text: str, preferred: Mapping[str, str] = MappingProxyType({})
     ) -> dict[str, str | Sequence[str]]:
-        """Choices with which a dashboard opens: all of several values, else the first.
+        """Return a dashboard's initial choices: all of several values, else the first.
 
-        `preferred` is what a person chooses instead, where only one value can be.
+        `preferred` replaces the first value where only one value is possible.
         """
         chosen: dict[str, str | Sequence[str]] = {}
         for variable in json.loads(text)["templating"]["list"]:

@@ -26,10 +26,10 @@ def recording(
     range_seconds: int = 60,
     preferred: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """By file of the dashboard: itself, the chosen variables and `answers`.
+    """Return for each dashboard file the dashboard, the chosen variables and `answers`.
 
-    An answer has the panel's id, the query's refId and text with its variables filled in, and what
-    Prometheus answered. `preferred` is what a person chooses, by variable.
+    An answer has the panel's id, the query's refId and text with its variables filled in, and the
+    answer of Prometheus. `preferred` maps a variable to a chosen value.
     """
     return {
         "from": now - range_seconds,

@@ -1,10 +1,9 @@
 """A fleet on this machine for dashboards to show: collector, agent, Prometheus, and four jobs.
 
 `llama` is the reference trainer on four ranks, with checkpoints and a rank that becomes slow;
-`pretrain` sixteen simulated ranks; `trial-7` a trainer on two ranks, which die; `warm-up` one rank
-that dies, is restarted and finishes. Of the node's
-devices only the driver is a stand-in: a library that a script tells what to answer. Traces go to a
-receiver in this process.
+`pretrain` has sixteen simulated ranks; `trial-7` is a trainer on two ranks, which die; `warm-up` is
+one rank that dies, restarts and finishes. The node's devices have a scripted driver; all else is
+real. Traces go to a receiver in this process.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tests.waiting import until
 
 JOB, SIMULATED, FAILED, BRIEF = "llama", "pretrain", "trial-7", "warm-up"
 PROJECT = "assistant"
-"""Whose `llama` is; nobody says it of the others."""
+"""Project of `llama`; the other jobs have none."""
 RANKS = 4
 _RATES = 'currency = "USD"\n[[rate]]\nfrom = 2020-01-01\ndevice_hour = 2.10\n'
 _LITTLE = ("--data-bytes", "1048576", "--length", "32", "--steps", "100000")
@@ -138,7 +137,7 @@ class Fleet:
         until(title, lambda: bool(self.has(expr)), 240.0)
 
     def has(self, expr: str) -> bool:
-        """Whether Prometheus has an answer now."""
+        """Return whether Prometheus has an answer now."""
         return bool(self.source.ask(expr, True, time.time())[1])
 
     def _break_a_link(self) -> None:

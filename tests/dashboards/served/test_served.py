@@ -1,4 +1,4 @@
-"""Every query of every dashboard on a real Prometheus that scraped a real run, and what is shown.
+"""Every query of every dashboard on a real Prometheus that scraped a real run, and its rendering.
 
 Answers go through Grafana's own `@grafana/data`: transformations, units, overrides, texts.
 """
@@ -44,7 +44,7 @@ def answers_of_run(fleet: Fleet) -> dict[str, Any]:
 
 
 def render(answers_of_run: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What Grafana would show of a recording."""
+    """Return the boards as Grafana would render a recording."""
     (folder / "recording.json").write_text(json.dumps(answers_of_run))
     node("shown.mjs", folder / "recording.json", folder / "shown.json")
     document: dict[str, Any] = json.loads((folder / "shown.json").read_text())
@@ -106,7 +106,7 @@ def test_the_run_is_annotated_with_its_attempts_checkpoints_and_incidents(fleet:
     def has_mark(name: str) -> bool:
         return bool(fleet.source.ask(marks[name], False, time.time(), 600)[1])
 
-    # A range ends on a whole step: what was scraped since then is marked by the next.
+    # A range ends on a whole step: the next step includes the newest scrape.
     for name in ("Attempt began", "Incident opened", "Checkpoint verified"):
         until(name, partial(has_mark, name), 60.0)
 

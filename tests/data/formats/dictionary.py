@@ -1,9 +1,9 @@
-"""How the dictionary of segment format 1 was made. It is a part of the format: never make it anew.
+"""The training of segment format 1's dictionary. It is a part of the format: never train it again.
 
-`python -m tests.data.formats.dictionary FILE` trains one on made segments of many shapes: 1 to 8
-ranks, 0 to 10 steps, clocks of minutes to months, step times of 0.1 to 5 s. Four in five leave
-their descriptions out: with them in all, the dictionary held less of what rows look like, and small
-segments came out larger.
+`python -m tests.data.formats.dictionary FILE` trains one on synthetic segments of many shapes: 1 to
+8 ranks, 0 to 10 steps, clocks of minutes to months, step times of 0.1 to 5 s. Four in five omit
+their descriptions: with descriptions in all, the dictionary held less of the rows, and small
+segments became larger.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Shape:
         return np.maximum(mean * noise, 0).astype(np.int64)
 
     def choice(self, values: list[int]) -> int:
-        """One of these numbers."""
+        """Return one of these numbers."""
         return int(self.rng.choice(values))
 
     def rows(self, kind: Kind, count: int, /, **values: object) -> Rows:
@@ -62,7 +62,7 @@ def main(path: Path) -> None:
 
 
 def sample(shape: Shape) -> bytes:
-    """What is compressed of one segment."""
+    """Return the part of one segment that is compressed."""
     tables = {**ranks(shape), **node(shape)}
     if shape.steps:
         tables = steps(shape) | tables
@@ -143,7 +143,7 @@ def device_steps(shape: Shape, step_rows: Rows, calls: Rows) -> dict[Kind, Rows]
 
 
 def collectives(shape: Shape, step_rows: Rows) -> Rows:
-    """One to four operations for each of these steps."""
+    """Return one to four operations for each of these steps."""
     rng, operations = shape.rng, shape.choice([1, 2, 3, 3, 3, 4])
     count, step = operations * len(step_rows), np.repeat(step_rows, operations)
     number = np.tile(rng.choice([1, 2, 16, 32, 48, 64], operations), len(step_rows))
@@ -167,7 +167,7 @@ def collectives(shape: Shape, step_rows: Rows) -> Rows:
 
 
 def ranks(shape: Shape) -> dict[Kind, Rows]:
-    """What the agent sees of each rank."""
+    """Return the agent's rows of each rank."""
     rng, count, now = shape.rng, shape.ranks, shape.now_ns
     state = shape.rows(
         Kind.RANK_STATE,
@@ -231,7 +231,7 @@ def ranks(shape: Shape) -> dict[Kind, Rows]:
 
 
 def node(shape: Shape) -> dict[Kind, Rows]:
-    """What the probes read of host, network and devices, and what the agent says of itself."""
+    """Return the probes' rows of host, network and devices, and the agent's own."""
     rng = shape.rng
     interfaces = [b"", b"eth0", b"ib0", b"ib1", b"lo"][: shape.choice([1, 2, 5])]
     host = shape.rows(

@@ -1,8 +1,8 @@
-"""Writes a segment and a ring with the code that is installed, and what they hold as JSON.
+"""Writes a segment and a ring with the installed code, and their content as JSON.
 
 `python make.py FOLDER FORMAT` adds `segment-FORMAT.seg` and `ring-FORMAT.gz`, each with a `.json`.
-It runs on the code of the release that the files stand for: fixtures are made once and never again.
-Every kind has four rows: lowest values, highest values, and two of random bits.
+It runs on the code of the files' release: fixtures are made once and never again. Every kind has
+four rows: lowest values, highest values, and two of random bits.
 """
 
 from __future__ import annotations

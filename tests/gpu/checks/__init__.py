@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Check(NamedTuple):
-    """How a check runs."""
+    """A check's limits."""
 
     seconds: float
     """It is ended after that."""

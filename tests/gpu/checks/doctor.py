@@ -20,7 +20,7 @@ WATCHED_SECONDS = 10.0
 
 
 def check(place: Place) -> Iterator[Finding]:
-    """What the doctor says, then what the agent costs here."""
+    """Yield the doctor's results, then the agent's cost on this node."""
     words = [sys.executable, "-m", "stepwatch.cli", "doctor", "--burn", str(BURN_SECONDS), "--json"]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=ROOT)
     try:
@@ -65,7 +65,7 @@ def _pid_of(verb: str) -> int:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of a process and its children, so far."""
+    """Return the CPU seconds of a process and its children so far."""
     total = 0.0
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

@@ -24,7 +24,7 @@ WIDTH, ROWS = 256, 64
 
 
 def check(place: Place) -> Iterator[Finding]:
-    """A capture under the hooks, and what a thread that asks without their care does to one."""
+    """Capture a graph under the hooks, and show that an incautious thread breaks a capture."""
     if not place.is_gpu:
         yield Finding("CUDA graphs", "only on a GPU")
         return

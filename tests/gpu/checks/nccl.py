@@ -96,7 +96,7 @@ def _train(place: Place, watch: Watch, kind: str) -> Iterator[Finding]:
 
 
 def _recorder(place: Place) -> Iterator[Finding]:
-    """What the worker server says while a kernel holds up a collective that was enqueued."""
+    """Read the worker server while a kernel delays an enqueued collective."""
     watch = Watch.from_env(job="nccl-held")
     tensor = torch.ones(1 << 20, device=place.kind)
     dist.all_reduce(tensor)

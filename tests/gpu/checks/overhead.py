@@ -1,4 +1,4 @@
-"""What hooks cost a step on a GPU: steps with and without them take turns in one process."""
+"""Cost of the hooks per step on a GPU: steps with and without them alternate in one process."""
 
 from __future__ import annotations
 

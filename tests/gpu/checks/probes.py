@@ -1,4 +1,4 @@
-"""What the driver reports of this device while it computes, field by field, and what that costs."""
+"""The driver's report of this device under load, field by field, and the cost of reading it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WANTED = {
 }
 """Fields that each card of today reports."""
 _WITHOUT_ANSWER = ("nvmlGpmSampleFree", "nvmlEventSetFree", "nvmlShutdown")
-"""To call one of these a second time frees memory twice."""
+"""Calls that free memory: a repeated call would free it twice."""
 READS, BETWEEN_SECONDS = 8, 0.5
 
 
@@ -100,7 +100,7 @@ def _read(place: Place, probe: Probe) -> Iterator[Finding]:
 
 
 def _listen_to_refusals(probe: Any) -> dict[tuple[str, str], int]:
-    """Count what the driver answers with an error, by call."""
+    """Count the driver's error answers, by call."""
     driver, refused = probe._driver, dict[tuple[str, str], int]()
     library = driver.library
     plain = driver.ask

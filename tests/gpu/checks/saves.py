@@ -1,4 +1,4 @@
-"""How long checkpoints hold up training on a GPU: asynchronous beside synchronous."""
+"""Training stalls from checkpoints on a GPU: asynchronous and synchronous ones."""
 
 from __future__ import annotations
 

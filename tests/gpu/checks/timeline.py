@@ -1,4 +1,4 @@
-"""Device time of each phase by events, beside what torch.profiler (CUPTI) says of it."""
+"""Device time of each phase by events, compared with torch.profiler (CUPTI)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WARM, STEPS = 8, 20
 PHASES = ("data", "forward", "backward", "optimizer")
 LATE_SECONDS = 0.02
 TOLERANCE = 0.02
-"""Of a phase: what design section 6 asks for."""
+"""Tolerance of a phase, from section 6 of the design."""
 _PREFIX = "phase:"
 _LEAST_SECONDS = 2e-4
 """A shorter phase is a few kernels: there the gaps between them are more than two per cent."""
@@ -154,8 +154,8 @@ def _check_early_host(place: Place, rows: Any, events: list[dict[str, Any]]) -> 
 
 
 def _check_late_host(place: Place, rows: Any, events: list[dict[str, Any]]) -> Iterator[Finding]:
-    """The device has nothing until the first kernel comes, and the hooks cannot know when that is:
-    what the host needs for the launches after it counts as idle, too."""
+    """The device is idle until the first kernel arrives. The hooks cannot know that moment: the
+    host's time for the following launches counts as idle, too."""
     truths, ours, gaps, launching = _truths(events), 0.0, 0.0, 0.0
     for row in rows[1:]:
         truth = truths.get(f"{_PREFIX}{row['step']}:forward")

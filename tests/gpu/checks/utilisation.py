@@ -11,7 +11,7 @@ from tests.gpu.site import services
 from tests.gpu.training import train
 
 WANTED = 0.45
-"""Of the card's dense bf16 peak."""
+"""Share of the card's dense bf16 peak."""
 JOB = "utilisation"
 ONLY_HERE = ("mfu", "device-busy", "tensor-activity")
 """SLIs that are unknown on a machine without a GPU."""
@@ -19,7 +19,7 @@ SLIS = (*ONLY_HERE, "throughput", "goodput")
 
 
 def check(place: Place) -> Iterator[Finding]:
-    """The same run without stepwatch and with it, and what the collector then says of it."""
+    """Run without stepwatch and with it, and read the collector's SLIs."""
     words = ["--precision", "bf16", "--compile", "true", "--mesh", "dp_shard=1"]
     words += ["--microbatches", "1", "--device", place.kind, "--checkpoint-every", "1000000"]
     if place.is_gpu:
@@ -59,7 +59,7 @@ def _reports(watched: dict[str, Any], bare: dict[str, Any]) -> Iterator[Finding]
 
 
 def _slis(place: Place, document: dict[str, Any], watched: dict[str, Any]) -> Iterator[Finding]:
-    """SLIs that nobody knows without a GPU, from the collector."""
+    """Yield the SLIs that are unknown without a GPU, from the collector."""
     for name in SLIS:
         sli = document["slis"].get(name, {})
         value = sli.get("value")

@@ -20,7 +20,7 @@ HEALTHY_SECONDS, VERDICT_SECONDS, SETTLE_SECONDS, START_SECONDS = 20.0, 40.0, 3.
 
 
 class Case(NamedTuple):
-    """A fault, and what may be said of it: kinds, causes."""
+    """A fault, and the kinds and causes that its verdict may have."""
 
     fault: str
     kinds: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ def _run_case(place: Place, site: Services, case: Case) -> Finding:
 
 
 def _was_watched(document: dict[str, Any]) -> bool:
-    """Whether the job trained beyond the step of the fault's, on the devices' clock."""
+    """Return whether the job trained past the fault's step, on the devices' clock."""
     return (
         document.get("step_seconds_clock") == "device" and (document.get("step") or 0) >= STEP - 1
     )
@@ -121,7 +121,7 @@ def _port(job: str) -> str:
 
 
 def _follow(site: Services, case: Case, job: str, log: Path) -> tuple[list[dict[str, Any]], float]:
-    """Incidents that stand for themselves, and seconds from the fault to the first."""
+    """Return the top incidents, and the seconds from the fault to the first."""
     if not case.kinds:
         time.sleep(HEALTHY_SECONDS)
         return _open_incidents(site, job), 0.0

@@ -1,4 +1,4 @@
-"""Hooks never wait for the device, and change no bit of what is trained."""
+"""Hooks never wait for the device, and change no bit of the training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WAITS = (
     *("HostAlloc", "HostRegister"),
 )
 _UNNAMED = "INVALID"
-"""What the profiler calls a function that it does not know."""
+"""The profiler's name for an unknown function."""
 _ALLOWED = ("Async", "cudaMallocAsync", "cudaFreeAsync")
 
 
@@ -73,7 +73,7 @@ class _Training:
         return detached
 
     def end(self) -> None:
-        """Let the hooks write what they know."""
+        """Let the hooks write their remaining records."""
         if self.watch is not None:
             finish(self.watch, self.place)
 
@@ -117,7 +117,7 @@ def _calls(place: Place) -> Finding:
         f"calls that may wait, more with hooks than without, in {COUNTED_STEPS} steps",
         f"{waits or 'none'}; {unnamed} more that the profiler has no name for",
         "none",
-        # Of what has no name nobody knows whether it waits.
+        # Whether a function without a name waits is unknown.
         (False if waits else None if unnamed else True) if place.is_gpu else None,
         {"more_calls": more, "without": dict(without)},
     )

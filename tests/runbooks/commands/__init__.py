@@ -1,1 +1,1 @@
-"""The commands that a page shows, and what is known of the tools in them."""
+"""The commands on a page, and the options of the tools in them."""

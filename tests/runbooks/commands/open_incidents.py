@@ -1,7 +1,7 @@
 """A store with an open incident of each kind, as an evaluation leaves them, and a ring of its job.
 
-The steps are made by hand and the findings are built, not detected: that a fault leads to its
-finding is what the detectors' tests and `make verdicts` show.
+The steps are synthetic and the findings are built, not detected: the detectors' tests and `make
+verdicts` show that a fault leads to its finding.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def store_with_every_kind(path: Path) -> dict[FindingKind, str]:
     service = Service(store, HandClock(30.0))
     segments = run_segments(60)
     for run_segment in segments:
-        # Of this class are the SLOs that a page asks for by name.
+        # This class has the SLOs that a page names.
         run_segment.tables[Kind.RANK_STATE]["job_class"] = b"production"
     # Playbooks ask for the history of the incident's node.
     service.receive(body([*segments, just_now(NODE, DISK_SLOW)]))

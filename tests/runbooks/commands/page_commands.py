@@ -14,7 +14,7 @@ _REDIRECTION = re.compile(r"[<>]+")
 
 
 class Command(NamedTuple):
-    """One line of shell: where it stands, its text, and whether it has a fence to itself."""
+    """One line of shell: its line number, its text, and whether it is in a fence."""
 
     line: int
     text: str

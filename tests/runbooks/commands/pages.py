@@ -1,4 +1,4 @@
-"""All pages, runbooks and playbooks, for tests of what both have."""
+"""All pages, runbooks and playbooks, for tests that cover both."""
 
 from __future__ import annotations
 

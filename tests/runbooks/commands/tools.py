@@ -1,4 +1,4 @@
-"""Whether a command of another tool is one that the tool takes, by the list in `tools.toml`."""
+"""Checks commands of other tools against the list of their options in `tools.toml`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"-\d+")
 
 
 def problems(words: list[str]) -> Iterator[str]:
-    """What is wrong with a command: its tool, an option, a subcommand or a value is not known."""
+    """Yield the unknown parts of a command: its tool, an option, a subcommand or a value."""
     name, *arguments = words
     tool = TOOLS.get(name)
     if tool is None:

@@ -1,4 +1,4 @@
-"""What two ranks see of the process group: values, and who stands where for how long."""
+"""Two ranks' view of the process group: values, and which rank waits for how long."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def meet() -> Iterator[tuple[torch.Event, device.Hold]]:
 
 
 def late_rank(rank: int, begin: Callable[[Tensor], Any]) -> dict[str, float]:
-    """Rank 1's device comes 100 ms late to what `begin` starts; nobody's host is late."""
+    """Rank 1's device arrives 100 ms late at the operation that `begin` starts; no host is late."""
     tensor = full(rank)
     begin(tensor)  # the first call connects
     with meet() as (start, hold):
@@ -103,7 +103,7 @@ def late_rank(rank: int, begin: Callable[[Tensor], Any]) -> dict[str, float]:
 
 
 def stand(rank: int) -> dict[str, Any]:
-    """Who stands, in a collective and in send and receive."""
+    """Measure which rank waits, in a collective and in send and receive."""
     device.set_link(LINK)
     figures = {
         "all_reduce": late_rank(rank, dist.all_reduce),
@@ -133,7 +133,7 @@ def slow_link(rank: int) -> dict[str, float]:
     """Rank 1's link needs 20 ms and 1 us a byte, the other none: both wait for it."""
     if rank:
         device.set_link(0.02, 1e6)
-    tensor = full(rank, 2500)  # 10 kB, of which an all-reduce moves each twice
+    tensor = full(rank, 2500)  # 10 kB; an all-reduce moves each byte twice
     with meet() as (start, _):
         dist.all_reduce(tensor)
         end = record_event()

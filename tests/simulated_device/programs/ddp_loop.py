@@ -27,7 +27,7 @@ WIDTH, CLASSES, BATCH = 32, 8, 16
 
 
 class Net(nn.Module):
-    """Blocks that can compute their activations anew in backward."""
+    """Blocks that can recompute their activations in backward."""
 
     def __init__(self, blocks: int, recompute: bool) -> None:
         super().__init__()

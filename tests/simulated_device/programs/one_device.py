@@ -1,4 +1,4 @@
-"""What one device does, without a peer; each part is a function that returns its figures."""
+"""Behaviour of one device without a peer; each part is a function that returns its figures."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def wait() -> None:
 
 
 def run_in_time(run: Callable[[float], Figures]) -> Figures:
-    """Return what `run` found with a device that was busy for longer than the host took.
+    """Return the figures of `run` with a device that was busy for longer than the host took.
 
-    `run` is called with the seconds for which the device is to be busy; a host that was late by
-    its own clock has them longer the next time.
+    `run` is called with the device's busy seconds; a host that was late by its own clock gets a
+    longer period the next time.
     """
     for seconds in (0.1, 1.0, 10.0):
         began = time.monotonic()
@@ -74,7 +74,8 @@ def short_operations() -> dict[str, Any]:
 
 
 def reuse_event(seconds: float) -> tuple[torch.Event, Tensor, bool]:
-    """Record one event twice; return it, what waited for the first record, and whether it passed.
+    """Record one event twice; return it, the tensor that waited for the first record, and whether
+    the event has passed.
 
     The device is busy for `seconds` between both records.
     """
@@ -93,14 +94,15 @@ def reuse_event(seconds: float) -> tuple[torch.Event, Tensor, bool]:
 
 
 def reused_event() -> dict[str, Any]:
-    """Who waited for the first record of an event goes on waiting for that one."""
+    """A stream that waits for an event's first record still waits for that one after a second
+    record."""
     reused, value, second_passed = run_in_time(reuse_event)
     reused.synchronize()
     return {"second_passed": second_passed, "value": value.item()}
 
 
 def read_across_streams(waits: bool, seconds: float) -> float:
-    """Read what another stream writes after `seconds`, with and without a wait for it."""
+    """Read a value that another stream writes after `seconds`, with and without a wait for it."""
     side, value = torch.Stream(NAME), torch.zeros(1, device=NAME)
     wait()
     with side:
@@ -171,7 +173,7 @@ def depth() -> dict[str, Any]:
 
 
 def numbers() -> dict[str, Any]:
-    """Random numbers: those of the CPU for the same seed, in the order of the calls."""
+    """Compare random numbers with the CPU's for the same seed, in the order of the calls."""
     torch.manual_seed(5)
     host = torch.randn(8)
     torch.manual_seed(5)
@@ -285,7 +287,7 @@ def memory() -> dict[str, Any]:
 
 
 def fork() -> dict[str, Any]:
-    """What a child says of the device that its parent uses."""
+    """Return a child's errors from the device that its parent uses."""
     module: Any = torch.get_device_module(NAME)
     tensor = torch.ones(1, device=NAME)
     wait()

@@ -1,4 +1,4 @@
-"""How a program tells its test what it saw."""
+"""A program's report to its test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference trainer with the simulated device registered: what a plug-in of torch does."""
+"""The reference trainer with the simulated device registered, as a torch plug-in registers it."""
 
 from __future__ import annotations
 

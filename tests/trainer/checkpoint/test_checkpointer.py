@@ -66,7 +66,7 @@ def test_a_checkpoint_is_published_and_verified(
 
 
 class OneUse(DefaultStager):
-    """A stager as torch 2.11 has them: what it needs is gone after its first state."""
+    """A stager like torch 2.11's, which works for one state only."""
 
     def stage(self, *words: Any, **options: Any) -> Any:
         staged = super().stage(*words, **options)

@@ -49,7 +49,7 @@ def seal(directory: Path, step: int = 4) -> None:
 
 
 class Runs:
-    """What runs code as soon as it is unpickled."""
+    """An object that runs code when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark

@@ -1,4 +1,4 @@
-"""Held-out text: after what is trained on, divided over the data ranks."""
+"""Held-out text: follows the training text, and is divided over the data ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _USED, _LENGTH, _BATCH, _BATCHES = 60, 4, 4, 2
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """A source of two files, of which the first is trained on and a part of the second, too."""
+    """A source with two files: training uses the first and a part of the second."""
     source = tmp_path / "text"
     source.mkdir()
     (source / "a.txt").write_bytes(bytes(range(1, 51)))

@@ -1,4 +1,4 @@
-"""When a checkpoint is due."""
+"""Due checkpoints."""
 
 from __future__ import annotations
 

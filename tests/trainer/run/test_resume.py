@@ -1,4 +1,4 @@
-"""Where a run starts, on one rank."""
+"""The first step of a run, on one rank."""
 
 from __future__ import annotations
 

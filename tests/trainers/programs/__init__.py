@@ -1,1 +1,1 @@
-"""Loops in the styles of known trainers, and what each rank itself knows of its run."""
+"""Loops in the styles of known trainers, and each rank's diary of its run."""

@@ -63,7 +63,7 @@ class Loop:
                     return
 
     def between(self, step: int) -> None:
-        """Evaluate and save after so many steps."""
+        """Evaluate and save between the steps that the plan names."""
         plan = self.plan
         if plan.eval_every and step % plan.eval_every == 0:
             with self.diary.pause("eval"):

@@ -1,4 +1,4 @@
-"""What a rank itself knows of its run: the truth that stepwatch's record is compared with."""
+"""A rank's own diary of its run: the truth for comparison with stepwatch's recording."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.trainers.programs.plan import Plan
 
 
 class Diary:
-    """Of one rank of one run; it costs a trainer nothing but a few list appends."""
+    """The diary of one rank in one run; it costs a trainer only a few list appends."""
 
     def __init__(self, plan: Plan, rank: int) -> None:
         self.plan, self.rank = plan, rank
@@ -36,7 +36,7 @@ class Diary:
         self._micro.append(loss.hex())
 
     def step(self, tokens: int) -> None:
-        """A step is done; this rank trained on so many tokens in it."""
+        """Note the end of a step, and the tokens on which this rank trained in it."""
         self._step_losses.append(self._micro)
         self._micro = []
         self._tokens.append(tokens)

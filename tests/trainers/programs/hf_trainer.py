@@ -53,7 +53,7 @@ class Diarist(Trainer):  # type: ignore[misc]
 
 
 def settings(plan: Plan) -> TrainingArguments:
-    """What a user sets."""
+    """Return a user's settings."""
     return TrainingArguments(
         output_dir=f"{plan.folder}/out",
         max_steps=plan.steps,

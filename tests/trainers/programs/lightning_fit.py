@@ -1,4 +1,4 @@
-"""A Lightning script; two batches make a step. Lightning starts the ranks if nobody else did."""
+"""A Lightning script; two batches make a step. Lightning starts the ranks unless a launcher did."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def callbacks(plan: Plan) -> list[Any]:
 
 
 def trainer_of(plan: Plan) -> Any:
-    """What a user makes."""
+    """Return a user's trainer."""
     return pl.Trainer(
         accelerator="cpu",
         devices=plan.world,

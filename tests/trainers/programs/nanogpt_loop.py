@@ -80,7 +80,7 @@ class Run:
         return batch
 
     def between(self, number: int) -> None:
-        """What rank 0 does before a step: estimate the loss, write a checkpoint."""
+        """Estimate the loss and write a checkpoint on rank 0 before a step."""
         if self.rank == 0 and number and self.plan.eval_every:
             if number % self.plan.eval_every == 0:
                 self.estimate_loss()
@@ -89,7 +89,7 @@ class Run:
 
     @torch.no_grad()
     def estimate_loss(self) -> None:
-        """Evaluate the model itself, not what DDP made of it, for as long as the plan says."""
+        """Evaluate the model without its DDP wrapper, for as long as the plan states."""
         rows = self.text[:BATCH]
         with self.diary.pause("eval"):
             end = time.monotonic() + self.plan.pause_seconds

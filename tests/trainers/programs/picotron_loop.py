@@ -90,7 +90,7 @@ class Loop:
             self.diary.microbatch(sum(losses) / MICROBATCHES)
 
     def forward(self, step: Any) -> tuple[Tensor | None, Tensor]:
-        """One microbatch: what came from the stage before, and what is handed on."""
+        """Run one microbatch: receive from the previous stage, compute, send to the next."""
         came = None if self.first else receive(self.rank - 1)
         with step.phase("data"):
             tokens, targets = self.batch()
@@ -114,7 +114,7 @@ class Loop:
             send(came.grad, self.rank - 1)
 
     def between(self, step: int) -> None:
-        """Evaluate and save after so many steps."""
+        """Evaluate and save between the steps that the plan names."""
         plan = self.plan
         if plan.eval_every and step % plan.eval_every == 0:
             with self.diary.pause("eval"):
@@ -128,7 +128,7 @@ class Loop:
 
 
 def send(tensor: Tensor, peer: int) -> None:
-    """Hand a tensor to another stage and wait until it is gone."""
+    """Send a tensor to another stage and wait until it is sent."""
     exchange(dist.P2POp(dist.isend, tensor.detach(), peer))
 
 

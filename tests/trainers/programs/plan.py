@@ -1,4 +1,4 @@
-"""What one run of a program does, handed over in one environment variable."""
+"""The plan of one program run, passed in one environment variable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Plan:
     steps: int = 40
     adapter: str = ""
     axis: str = ""
-    """What picotron's ranks divide: dp, tp or pp."""
+    """The dimension that picotron's ranks divide: dp, tp or pp."""
     compiled: str = ""
     """The backend of `torch.compile`, if the model is compiled."""
     forward_seconds: float = 0.03
@@ -34,7 +34,7 @@ class Plan:
     eval_every: int = 0
     save_every: int = 0
     pause_seconds: float = 10.0
-    """How long each evaluation and each save takes."""
+    """Duration of each evaluation and each save."""
     fault: str = ""
     fault_step: int = 30
     fault_seconds: float = 0.15
@@ -44,7 +44,7 @@ class Plan:
         return {VARIABLE: json.dumps(asdict(self))}
 
     def diary(self, rank: int) -> Path:
-        """Where a rank writes what it knows."""
+        """Return the path of a rank's diary."""
         return Path(self.folder, f"rank-{rank}.json")
 
     @property

@@ -12,7 +12,7 @@ from tests.trainers.programs.model import Block, LanguageModel
 
 
 class DataParallel:
-    """Reduces each gradient while backward goes on, once `enabled`."""
+    """Reduces each gradient during backward while `enabled`."""
 
     def __init__(self, model: nn.Module, group: dist.ProcessGroup) -> None:
         self.enabled = False
@@ -21,7 +21,7 @@ class DataParallel:
             parameter.register_post_accumulate_grad_hook(self._reduce)  # type: ignore[no-untyped-call]
 
     def finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the pending reductions."""
         for work, gradient in self._running:
             work.wait()
             gradient /= self._group.size()

@@ -1,4 +1,4 @@
-"""The README's lines around a loop, and a stand-in for where nobody watches."""
+"""The README's lines around a loop, and a stand-in for runs without stepwatch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NullWatch:
         return iter(loader)
 
     def step(self, tokens: int = 0) -> AbstractContextManager[NullWatch]:
-        """A step is itself one of these."""
+        """Return a step, which has the same methods."""
         return nullcontext(self)
 
     def phase(self, name: str) -> AbstractContextManager[None]:

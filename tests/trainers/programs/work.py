@@ -1,4 +1,4 @@
-"""What takes time in these programs: a device that is not there, evaluations, slow storage."""
+"""The slow parts of these programs: a simulated device, evaluations, slow storage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Work:
         self.diary.data_seconds += self._spend(SLOW_LOADER, self.plan.data_seconds)
 
     def evaluation(self, seconds: float) -> None:
-        """Really compute for so long, a fifth of it on the host, which several runs share."""
+        """Compute for `seconds`, a fifth of it on the host, which several runs share."""
         matrix, end = torch.eye(64), time.monotonic() + seconds
         with torch.no_grad():
             while time.monotonic() < end:
@@ -67,7 +67,7 @@ class SlowStorage:
         self._seconds, self._next_slow_at = seconds, 0.0
 
     def install(self) -> None:
-        """Slow down what `torch.save` and `safetensors.torch.save_file` write with."""
+        """Slow down the functions by which `torch.save` and `safetensors.torch.save_file` write."""
         import torch.serialization as pickles
 
         self._slow_down(pickles, "_save")
