@@ -98,7 +98,7 @@ def test_the_wheel_holds_every_part_and_its_data(tmp_path: Path) -> None:
     for data in (
         "stepwatch/collector/web/page/job.html",
         "stepwatch/collector/slo/asked/documents/step-time.yaml",
-        "stepwatch/collector/detect/straggler/thresholds.toml",
+        "stepwatch/collector/incidents/grouping.toml",
         "stepwatch/runbooks/pages/TrainingStraggler.md",
     ):
         assert data in names

@@ -23,7 +23,7 @@ def find_least_waiting(
     for rank, seconds in excess.items():
         work[:, rank] += seconds
     waits = work.max(axis=1, keepdims=True) - work + 0.02
-    return least_waiting(waits, 1.0, LIMITS.least_wait)
+    return least_waiting(waits, 1.0, LIMITS)
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 16])

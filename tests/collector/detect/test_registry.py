@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -25,26 +24,18 @@ SCRATCH = '''
 """A detector that a test adds: rank 1, whatever the job does."""
 
 from stepwatch.collector.detect.registry import Detector, When
-from stepwatch.signals.thresholds import load
 from stepwatch.signals.names import FindingKind
-from tests.collector.detect.test_registry import ScratchThresholds, finding_of_kind
+from tests.collector.detect.test_registry import finding_of_kind
 
-LIMITS = load(__package__, ScratchThresholds)
 DETECTORS = (
     Detector(
         kinds=frozenset({FindingKind.DATA_SKEW}),
         when=When.PROGRESSING,
         order=35,
-        find=lambda context: [finding_of_kind(FindingKind.DATA_SKEW, LIMITS.rank)],
+        find=lambda context: [finding_of_kind(FindingKind.DATA_SKEW, rank=1)],
     ),
 )
 '''
-
-
-class ScratchThresholds(NamedTuple):
-    """What the scratch detector reads from its `thresholds.toml`."""
-
-    rank: int
 
 
 def finding_of_kind(kind: FindingKind, rank: int = 1) -> Finding:
@@ -84,7 +75,6 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "scratch_detector"
     folder.mkdir()
     (folder / "__init__.py").write_text(SCRATCH)
-    (folder / "thresholds.toml").write_text("# A rank like any other.\nrank = 1\n")
     monkeypatch.setattr(detect, "__path__", [*detect.__path__, str(tmp_path)])
     yield folder
     sys.modules.pop(f"{detect.__name__}.scratch_detector", None)

@@ -4,32 +4,51 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import NodeFact
-from stepwatch.signals.thresholds import load
 
 _MILLISECONDS = 1000
 _PARTITION = re.compile(r"^(?:loop|ram|zram|sr|fd)\d|^(?:sd|vd|xvd|hd)[a-z]+\d+$|p\d+$")
 """Block device names that are not disks: a partition's requests count for its disk."""
 
 
-class Thresholds(NamedTuple):
-    """Limits for disks and file servers; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Limits for disks and file servers."""
 
-    least_free_ratio: float
-    slow_request_seconds: float
-    stuck_seconds: float
-    slow_call_seconds: float
-    silent_seconds: float
-    resent_ratio: float
-    window_seconds: float
-    least_requests: int
+    least_free_ratio: float = 0.02
+    """Share: below this free space a checkpoint fails within hours. ext4 reserves 5 % for root, and
+    is full earlier for all others.
+    """
+    slow_request_seconds: float = 1.0
+    """Seconds: an average request this long means that the disk keeps retrying. A request takes 10
+    ms on a spinning disk and 0.1 ms on flash.
+    """
+    stuck_seconds: float = 5.0
+    """Seconds: a disk is stuck if requests wait and none completes for this time. nvme gives up
+    after 30 s.
+    """
+    slow_call_seconds: float = 1.0
+    """Seconds: an average file server call this long delays every reader."""
+    silent_seconds: float = 10.0
+    """Seconds: a file server without an answer for this time is silent, not only slow. Lustre and
+    NFS clients wait for minutes.
+    """
+    resent_ratio: float = 0.05
+    """Share: the calls that are sent again. TCP is reliable, so a call is sent again only if the
+    server did not answer within `timeo` (nfs(5)).
+    """
+    window_seconds: float = 4.0
+    """Seconds: the shortest averaging window for requests."""
+    least_requests: int = 4
+    """Requests: the fewest for an average."""
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped limits."""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import NodeFact
-from stepwatch.signals.thresholds import load
 
 from .memory import Locate, located, memory_by_node
 from .numa import NumaNodes, cpu_list
@@ -18,17 +18,34 @@ from .pci import UNKNOWN_NODE, Function
 MAX_PROCESSES = 256
 
 
-class Thresholds(NamedTuple):
-    """Limits for a misplaced rank; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Limits for a misplaced rank."""
 
-    least_distance: int
-    least_far_ratio: float
-    least_bytes: int
-    memory_seconds: float
-    layout_seconds: float
+    least_distance: int = 20
+    """Distance: from here on another NUMA node is far. 10 is local, 20 takes twice as long (ACPI
+    6.5, 5.2.17). Parts of one socket (sub-NUMA clusters) are 11 to 13 apart, which costs little;
+    two sockets are 20 to 32.
+    """
+    least_far_ratio: float = 0.5
+    """Share: a rank's memory on far nodes. A rank that was placed and then used free memory has
+    less than half.
+    """
+    least_bytes: int = 1073741824
+    """Bytes: a rank with less memory of its own is mostly interpreter and libraries, and most bytes
+    that it moves are elsewhere.
+    """
+    memory_seconds: float = 60.0
+    """Seconds: the time between two memory samples for a rank. Pages rarely move; a sample takes 2
+    ms and blocks the rank for microseconds at a time.
+    """
+    layout_seconds: float = 60.0
+    """Seconds: the time between two reads of cards and NUMA nodes, which change only with the
+    hardware.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped limits."""
 
 

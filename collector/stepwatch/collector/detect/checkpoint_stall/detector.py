@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,27 +17,61 @@ from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.exits import Weight, explain
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.thresholds import load
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for a checkpoint that blocks the job; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for a checkpoint that blocks the job."""
 
-    least_ratio: float
-    least_excess_seconds: float
-    least_excess_steps: float
-    first_seconds: float
-    shown_seconds: float
-    most_share: float
-    share_seconds: float
-    share_saves: int
-    usual_saves: int
-    others_share: float
-    saver_saves: int
-    least_peer_seconds: float
+    least_ratio: float = 3.0
+    """Ratio: a slow stall over the attempt's usual one. The usual stall is the lower quartile of
+    stalls that were not slow.
+    """
+    least_excess_seconds: float = 2.0
+    """Seconds: the excess over the usual stall. Page cache write-back on a busy host delays a
+    healthy save by a second.
+    """
+    least_excess_steps: float = 1.0
+    """Steps: the same excess in usual steps. With steps of half a minute, two seconds do not
+    matter.
+    """
+    first_seconds: float = 300.0
+    """Seconds: the longest healthy first save of an attempt. It allocates, creates directories and
+    has no reference; the field reports blocks of eleven minutes, which end in a collective's
+    timeout.
+    """
+    shown_seconds: float = 60.0
+    """Seconds: how long a completed slow checkpoint remains a finding, unless a good one comes
+    first.
+    """
+    most_share: float = 0.035
+    """Share: the run's time that saves may take. The objective is 1 % (M6); the best synchronous
+    systems report 3.5 % (CheckFreq).
+    """
+    share_seconds: float = 31.5
+    """Seconds: the time in saves, without the first one, from which their share counts. It is that
+    share of a quarter of an hour: if saves cost half of the run, it is reached after a minute.
+    """
+    share_saves: int = 3
+    """Saves: the fewest from which their share counts, with the first one."""
+    usual_saves: int = 64
+    """Saves: how many define the usual stall, from the first one. The model size is constant over a
+    job.
+    """
+    others_share: float = 0.5
+    """Share: a rank is an outlier if the others need less than this part of its time."""
+    saver_saves: int = 2
+    """Saves: the newest ones in each of which one rank took longer than its peers by
+    `least_excess_seconds`. A second save separates a slow disk from a moment of write-back; four
+    are retained.
+    """
+    least_peer_seconds: float = 0.005
+    """Seconds: peers that take less in a save write nothing and are no reference. If all ranks hold
+    the same data, one saves for all, which is no fault of its own; its cost counts in `most_share`.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

@@ -7,6 +7,7 @@ Deviations are logarithms, so twice and half have equal weight.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,6 @@ from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.steps.step_window import MAX_STAGES, Window
 from stepwatch.signals.arrays import Integers, Mask, Matrix, Matrix32, Vector
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.thresholds import load
 
 WORK_PHASES = ("forward", "backward")
 """Phases whose time grows with the tokens."""
@@ -29,22 +29,48 @@ _MEDIAN_OF_SQUARE = 0.455
 """Median of a squared standard normal value (chi-squared with one degree of freedom)."""
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for a rank's uneven share of the data; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for a rank's uneven share of the data."""
 
-    least_ratio: float
-    window_steps: list[int]
-    least_errors: float
-    least_noise: float
-    parts: int
-    block_steps: list[int]
-    least_block_errors: float
-    most_findings: int
-    most_ratio: float
-    same_work_ratio: float
+    least_ratio: float = 1.25
+    """Ratio: a rank's tokens over its peers', or theirs over its. A batch scheduler would call a
+    quarter more work in every step uneven; packing to a fixed length stays within a few percent.
+    """
+    window_steps: tuple[int, ...] = (8, 16, 32, 64, 128)
+    """Steps: the newest ones that are evaluated, a window each. The shortest names an uneven shard
+    of fixed batches within 10 s for steps up to 1 s; longer ones average out the noise of random
+    lengths.
+    """
+    least_errors: float = 8.0
+    """Standard errors: the least mean deviation. Tens of thousands of ranks are evaluated each
+    second for weeks: 1e10 tests, and lengths are not normal.
+    """
+    least_noise: float = 0.01
+    """Ratio: the least noise per step that is assumed."""
+    parts: int = 4
+    """Parts: how many a window has. Each must deviate by half the ratio, so that one anomalous
+    batch raises nothing.
+    """
+    block_steps: tuple[int, ...] = (8, 16, 32)
+    """Steps: block sizes. Lengths may come in runs (sorted shards, one long document after
+    another), so the scatter of means over such blocks counts, too.
+    """
+    least_block_errors: float = 5.0
+    """Standard errors: the least mean deviation by these blocks. They overlap with single-step
+    errors.
+    """
+    most_findings: int = 4
+    """Findings: the most per stage. Deviations on more ranks are natural to the data."""
+    most_ratio: float = 16.0
+    """Ratio: beyond this, between a rank's tokens and its peers', its work must differ, too, or its
+    count is wrong. Attention over a full sequence alone costs more than over a sixteenth.
+    """
+    same_work_ratio: float = 1.25
+    """Ratio: work with a smaller difference is equal."""
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

@@ -8,6 +8,7 @@ boundary is one long wait, or a few in a row, and raises nothing.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,33 +20,71 @@ from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.steps.step_window import Window
 from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.thresholds import load
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for a job that is starved of data; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for a job that is starved of data."""
 
-    least_share: float
-    least_ratio: float
-    window_steps: int
-    least_steps: int
-    long_window_steps: int
-    long_least_steps: int
-    loader_share: float
-    least_ranks_share: float
-    least_ranks: int
-    most_usual_ratio: float
-    always_least_steps: int
-    lasting_steps: int
-    lasting_least_steps: int
-    lasting_seconds: float
-    lasting_share: float
-    always_share: float
-    always_long_steps: int
-    always_long_seconds: float
+    least_share: float = 0.25
+    """Share: the step's part that the data wait takes. Less is not worth acting at night, and a
+    loader without prefetching on a busy host comes near it.
+    """
+    least_ratio: float = 3.0
+    """Ratio: data time per second of the remaining step, over that in the run's first steps."""
+    window_steps: int = 8
+    """Steps: the newest ones that are evaluated. The fault must be named within 10 s for steps up
+    to 1 s.
+    """
+    least_steps: int = 6
+    """Steps: how many in the window must be long. The first steps of an epoch, however long, raise
+    nothing.
+    """
+    long_window_steps: int = 32
+    """Steps: the long window. A loader with N workers that cannot keep up is late in bursts,
+    typically every N-th step.
+    """
+    long_least_steps: int = 8
+    """Steps: how many in the long window must be long. Epochs of ten steps stay below it."""
+    loader_share: float = 0.005
+    """Share: a rank whose data time is a smaller part of its step loads none, as in later pipeline
+    stages.
+    """
+    least_ranks_share: float = 0.8
+    """Share: the loading ranks that must wait. Fewer are stragglers, each named on its own."""
+    least_ranks: int = 2
+    """Ranks: the fewest that must wait."""
+    most_usual_ratio: float = 0.3333
+    """Ratio: the largest baseline of a job that has waited long since its first steps, as data time
+    per second of the remaining step. Three times that is half of a step.
+    """
+    always_least_steps: int = 24
+    """Steps: how many of the newest in the long window must be long for such a job."""
+    lasting_share: float = 0.05
+    """Share: worth a ticket if data takes it in nearly every step for a minute, in every bucket of
+    ten seconds. A busy host makes data late for seconds, an epoch for one step.
+    """
+    lasting_seconds: float = 60.0
+    """Seconds: how long `lasting_share` must last."""
+    lasting_steps: int = 64
+    """Steps: the newest ones that are evaluated for `lasting_share`."""
+    lasting_least_steps: int = 52
+    """Steps: how many of these must be long."""
+    always_share: float = 0.2
+    """Share: the same for a job that has waited since its first steps, without a known earlier
+    speed: a fifth of its time.
+    """
+    always_long_steps: int = 8
+    """Steps: for waits of half of each step, this many long ones in a row are enough, or more that
+    together take `always_long_seconds`. An epoch begins with fewer.
+    """
+    always_long_seconds: float = 30.0
+    """Seconds: the total of these steps. `always_least_steps` may take minutes, and so may a run's
+    first steps, which have no reference before they end; with steps of 1.25 s, 24 take as long.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

@@ -7,6 +7,7 @@ all ranks, which is no stall. The job's loss is certain all the same.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,31 +28,52 @@ from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.arrays import Integers, SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text
-from stepwatch.signals.thresholds import load
 
 IN_TURNS, TOGETHER = "in turns", "now and then"
 """Subjects of the findings."""
 _DATA = WORK.index("data")
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for a job that is held up; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for a job that is held up."""
 
-    least_seconds: float
-    fewest_steps: int
-    least_lost: float
-    least_lost_low: float
-    most_of_one: float
-    most_of_one_of_two: float
-    most_often: float
-    of_data: float
-    least_lost_together: float
-    fewest_together: int
-    most_often_together: float
-    least_log_over: float
+    least_seconds: float = 60.0
+    """Seconds: the observation time before a finding. Shares over less time vary too much."""
+    fewest_steps: int = 10
+    """Steps: how many must be far longer. With fewer, their spread over ranks is chance."""
+    least_lost: float = 0.15
+    """Share: the least cost of ranks in turns. Heavy tails on healthy hosts cost eight ranks some 8
+    % this way.
+    """
+    least_lost_low: float = 0.05
+    """Share: the cost's lower interval bound must exceed the 5 % that the goodput objective leaves.
+    """
+    most_of_one: float = 0.6
+    """Share: one rank's largest part of these steps. More may be its fault, which `straggler`
+    finds.
+    """
+    most_of_one_of_two: float = 0.75
+    """Share: the same for one of two ranks."""
+    most_often: float = 0.15
+    """Share: the steps in which a rank may be far late. Beyond it, sequences differ by nature."""
+    of_data: float = 0.8
+    """Share: from this part of the loss on, the loaders are the cause."""
+    least_lost_together: float = 0.1
+    """Share: the least cost of data waits on all ranks together. Healthy epochs begin within 2 % of
+    the time.
+    """
+    fewest_together: int = 3
+    """Steps: how many must be held up on all ranks together."""
+    most_often_together: float = 0.3
+    """Share: the most of such steps. A wait in every step is `data_stall`."""
+    least_log_over: float = 4.0
+    """Log odds: it is over as for `straggler`, once a time this long without it is one in fifty by
+    chance.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

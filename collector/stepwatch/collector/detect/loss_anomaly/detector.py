@@ -6,6 +6,7 @@ Noise is measured on the run itself. Non-finite values are left out: another det
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,34 +15,58 @@ from stepwatch.collector.analysis.medians import TO_DEVIATION, median
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.signals.arrays import Integers, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.thresholds import load
 
 _ERROR_OF_MEDIAN = 1.2533
 """Standard error of a median over that of a mean, for normal noise."""
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for an unhealthy loss; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for an unhealthy loss."""
 
-    history_steps: int
-    spike_steps: int
-    spike_errors: float
-    spike_ratio: float
-    huge_steps: int
-    huge_errors: float
-    huge_ratio: float
-    diverged_steps: int
-    block_steps: int
-    rising_blocks: int
-    least_blocks: int
-    rise_ratio: float
-    rise_errors: float
-    plateau_steps: int
-    plateau_ratio: float
-    descent_ratio: float
+    history_steps: int = 64
+    """Steps: how many before an onset define the usual loss. With fewer, all of them may be the
+    steep descent at a start.
+    """
+    spike_steps: int = 5
+    """Steps: in a spike, four in five of this many newest are above the earlier median. Single bad
+    batches raise nothing.
+    """
+    spike_errors: float = 6.0
+    """Times the noise: how far they are above it."""
+    spike_ratio: float = 0.2
+    """Share: how far they are above it, a share of the loss that is no noise."""
+    huge_steps: int = 2
+    """Steps: a certain spike needs two in a row."""
+    huge_errors: float = 20.0
+    """Times the noise: the height of a certain spike."""
+    huge_ratio: float = 1.0
+    """Share: the excess of a certain spike, which is twice the loss."""
+    diverged_steps: int = 48
+    """Steps: a loss that stays up this long has not spiked but diverged. It is at most
+    `history_steps`.
+    """
+    block_steps: int = 32
+    """Steps: a block whose median counts in a slow divergence."""
+    rising_blocks: int = 4
+    """Blocks: the newest ones, which rise without exception."""
+    least_blocks: int = 8
+    """Blocks: the fewest in which a slow divergence is searched."""
+    rise_ratio: float = 0.2
+    """Share: how far the newest blocks rise above the best one."""
+    rise_errors: float = 8.0
+    """Times the block noise: how far the newest blocks rise above the best one."""
+    plateau_steps: int = 5000
+    """Steps: a plateau's length, and the length before it in which the loss fell."""
+    plateau_ratio: float = 0.001
+    """Share: on a plateau the loss falls by less."""
+    descent_ratio: float = 0.02
+    """Share: before a plateau the loss fell by at least this. Power-law descent slows down
+    gradually and never looks like that.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

@@ -6,6 +6,7 @@ The trend follows the lower envelope of a history: it must rise in every piece, 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build
 from stepwatch.collector.quantities import seconds, size
 from stepwatch.signals.arrays import Integers, Mask, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.thresholds import load
 
 
 class History(NamedTuple):
@@ -44,22 +44,41 @@ class Growth(NamedTuple):
     steady: Mask
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for growth; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for growth."""
 
-    pieces: int
-    steady_ratio: float
-    least_bytes: int
-    least_ratio: float
-    horizon_histories: float
-    peer_ratio: float
-    job_ratio: float
-    warmup_steps: int
+    pieces: int = 4
+    """Pieces: how many a history has. Each piece's lowest reading counts, so a checkpoint or an
+    allocator peak that ends within a piece is no growth.
+    """
+    steady_ratio: float = 0.5
+    """Ratio: a piece's growth over the mean growth. Less means a single jump, or a cache that
+    levels off.
+    """
+    least_bytes: int = 67108864
+    """Bytes: growth over a history below which there is no finding. Loader and allocator caches
+    stay below it.
+    """
+    least_ratio: float = 0.05
+    """Share: the same growth in the rank's memory when the history began."""
+    horizon_histories: float = 120.0
+    """Histories: how far a trend is extrapolated. A quarter-minute history covers the next half
+    hour, a half-hour history two and a half days.
+    """
+    peer_ratio: float = 3.0
+    """Ratio: one rank's growth over the median rank's at which it is an outlier."""
+    job_ratio: float = 0.5
+    """Share: the growing ranks at which the job grows, and no rank is an outlier."""
+    warmup_steps: int = 5
+    """Steps: the excluded ones at an attempt's start, with compilation, first allocations and
+    caches.
+    """
 
 
 _MOSTLY = 0.5
 """Growth share from which the finding attributes the growth to child processes."""
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from stepwatch.collector.detect.finding import (
@@ -17,21 +18,29 @@ from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.names import FindingKind
 from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Action, Severity, xid_of
 from stepwatch.signals.records import NodeFact
-from stepwatch.signals.thresholds import load
 
 _NODES_NAMED = 8
 _ORDER = (Severity.FATAL, Severity.DEGRADED, Severity.EVIDENCE)
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for node faults; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for node faults."""
 
-    together_nodes: int
-    together_ratio: float
-    most: int
+    together_nodes: int = 3
+    """Nodes: a job's nodes do not break in the same way at once if they are this many and
+    `together_ratio`. A shared component breaks, or the probe is wrong, and draining them all would
+    end the job for nothing.
+    """
+    together_ratio: float = 0.5
+    """Share: the job's nodes from which the same holds. NVSentinel has a circuit breaker at half of
+    a cluster's nodes.
+    """
+    most: int = 32
+    """Findings: the most per evaluation, the worst first. An operator reads no more."""
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

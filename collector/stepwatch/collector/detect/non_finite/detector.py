@@ -6,7 +6,7 @@ overflow occasionally, and the scaler skips these steps: only a lasting overflow
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from stepwatch.signals.arrays import Rows
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import numbers_text
 from stepwatch.signals.records import LOSS_SCALED, SCALER_STEPS, NumericsSource
-from stepwatch.signals.thresholds import load
 
 RANKS_NAMED = 8
 _SOURCES = {
@@ -33,14 +32,21 @@ _SOURCES = {
 """Words for one rank and for several; sources that separate ranks best come first."""
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for when the first step is known; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for when the first step is known."""
 
-    settle_steps: int
-    recovered_steps: int
+    settle_steps: int = 2
+    """Steps: how long to wait for late records before the first rank is named. Agents send at
+    intervals, and a rank whose records come slightly later must not be overlooked.
+    """
+    recovered_steps: int = 16
+    """Steps: the run has recovered after this many in a row with a finite loss on every rank. Once
+    parameters hold NaN no loss is finite again, while a loss scaler's overflow only skips a step.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

@@ -8,7 +8,7 @@ Until then it is a ticket.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding
 from stepwatch.collector.detect.hang import (
@@ -24,19 +24,28 @@ from stepwatch.collector.detect.hang import (
 from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import phase_name
-from stepwatch.signals.thresholds import load
 
 from . import words
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for a pause that is worth a ticket; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for a pause that is worth a ticket; a wait's legal duration is in `hang`."""
 
-    quiet_seconds: float
-    least_seconds: float
+    quiet_seconds: float = 8.0
+    """Seconds: the limit if others wait, or may, for a rank without a sign of computing. That
+    proves no fault, and each second costs a second on all devices. A late batch takes up to five
+    seconds in healthy runs, and a fault must be reported within ten.
+    """
+    least_seconds: float = 240.0
+    """Seconds: the limit if no rank waits in a collective and ranks are at work, or there is a
+    single process: all ranks evaluate, save or prepare. These pauses take minutes in healthy runs;
+    four are worth a look in working hours, since no step is made, and after training the devices
+    idle.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

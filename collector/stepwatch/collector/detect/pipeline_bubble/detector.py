@@ -9,7 +9,7 @@ steps.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,35 +27,74 @@ from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_
 from stepwatch.collector.state.trackers.steps.step_window import Window
 from stepwatch.signals.arrays import Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.thresholds import load
 
 from .report import Excess, Stages, bubble_evidence, imbalance
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for a bubble that is too large; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for a bubble that is too large."""
 
-    window_steps: int
-    least_steps: int
-    grown_ratio: float
-    grown_excess_ratio: float
-    limiting_ratio: float
-    certain_steps: int
-    certain_seconds: float
-    certain_few_steps: int
-    certain_few_seconds: float
-    certain_ratio: float
-    certain_excess_ratio: float
-    lasting_lost_ratio: float
-    built_in_ratio: float
-    built_in_excess_ratio: float
-    built_in_baseline_ratio: float
-    beyond_ideal: float
-    few_ideal_ratio: float
-    few_close_ratio: float
+    window_steps: int = 10
+    """Steps: the newest ones that are evaluated. As for stragglers, plus a few, because a stage is
+    compared with other stages, whose noise differs.
+    """
+    least_steps: int = 8
+    """Steps: how many of these, newest included, must show it."""
+    grown_ratio: float = 1.5
+    """Ratio: a stage's work over the other stages', relative to the run's first steps. A stage that
+    becomes 1.5x slower than the others is beyond the noise of shared hosts, as for stragglers.
+    """
+    grown_excess_ratio: float = 0.15
+    """Share: its excess in the step. Less is not worth acting at night."""
+    limiting_ratio: float = 0.6
+    """Ratio: a stage limits the pipeline from this part of the slowest stage's work. Two may, on
+    one slow node.
+    """
+    certain_steps: int = 3
+    """Steps: few long ones are enough for certainty, if together they take `certain_seconds` and
+    each is far above.
+    """
+    certain_seconds: float = 5.0
+    """Seconds: the total of `certain_steps`."""
+    certain_few_steps: int = 2
+    """Steps: even fewer are enough, if together they take `certain_few_seconds`."""
+    certain_few_seconds: float = 8.0
+    """Seconds: the total of `certain_few_steps`."""
+    certain_ratio: float = 2.5
+    """Ratio: how far each of these few steps is above."""
+    certain_excess_ratio: float = 0.3
+    """Share: the excess in each of these few steps."""
+    lasting_lost_ratio: float = 0.05
+    """Share: a stage that has grown according to ten minutes, however little, counts from a
+    ticket's cost.
+    """
+    built_in_ratio: float = 2.0
+    """Ratio: an imbalance that the model came with is reported only if it is large. An embedding or
+    a head is often 1.5 times the work of a layer's stage, and this is known.
+    """
+    built_in_excess_ratio: float = 0.25
+    """Share: the excess of such an imbalance in the step."""
+    built_in_baseline_ratio: float = 0.8
+    """Share: in the first steps the imbalance was at least this part of `built_in_ratio`; otherwise
+    it began later.
+    """
+    beyond_ideal: float = 0.1
+    """Share: imbalance shows as a bubble this far beyond the schedule's ideal. Ranks that share
+    cores show up to a tenth.
+    """
+    few_ideal_ratio: float = 0.4
+    """Share: a schedule that wastes this much by itself has too few microbatches. With p stages and
+    m microbatches the bubble is (p - 1) / (m + p - 1), 0.43 at m = p; common advice is m >= 4 p,
+    which is below 0.2.
+    """
+    few_close_ratio: float = 0.15
+    """Share: the measured bubble is the schedule's own while it is no further than this from the
+    ideal.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import (
@@ -30,24 +31,47 @@ from stepwatch.collector.state.exit_codes import (
 from stepwatch.signals.exits import Explained, Weight
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import one_of_text, ranks_text
-from stepwatch.signals.thresholds import load
 
 from . import words
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for the order between ends; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for the order between ends."""
 
-    together_seconds: float
-    settle_seconds: float
-    preempted_seconds: float
-    left_seconds: float
-    lost_seconds: float
-    way_seconds: float
-    clock_seconds: float
+    together_seconds: float = 0.05
+    """Seconds: ends closer together have no order. A signal to all ranks ends them within a few
+    milliseconds.
+    """
+    settle_seconds: float = 3.0
+    """Seconds: the wait after an end before it counts as the first. Another node's agent may still
+    be sending.
+    """
+    preempted_seconds: float = 600.0
+    """Seconds: steps that end this long after a preemption notice show that it was cancelled.
+    Clouds and schedulers give seconds to a few minutes of notice.
+    """
+    left_seconds: float = 2.0
+    """Seconds: a rank that left without an error is the lost peer if it ended at most this long
+    after the others first reported the loss. Its peers see its connections closed before its
+    interpreter has ended.
+    """
+    lost_seconds: float = 5.0
+    """Seconds: a node last seen at most this long before its peers lost connections to it is lost
+    with its ranks; a node that was silent for longer had lost its agent before. Agents send every
+    second: this is three flushes, plus two seconds for the kernel to see that a connection is gone.
+    """
+    way_seconds: float = 15.0
+    """Seconds: how long a node's report may be in transit. Agents flush once a second, or every ten
+    on request.
+    """
+    clock_seconds: float = 2.0
+    """Seconds: a node clock this far ahead of the collector's is wrong. Nothing arrives before it
+    is sent.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 _NODES_NAMED = 4

@@ -8,25 +8,28 @@ two comparisons is proof. If more than two replicas have no majority, they are n
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
 from stepwatch.collector.state.trackers.numerics import Comparison
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.thresholds import load
 
 RANKS_NAMED = 8
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for the majority; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for the majority."""
 
-    majority_ratio: float
+    majority_ratio: float = 0.5
+    """Share: the replicas that must hold the same bits before the others count as wrong. With half
+    on either side it is unknown which is right; more than two without a majority were never equal.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

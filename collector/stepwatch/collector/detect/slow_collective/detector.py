@@ -7,6 +7,7 @@ Messages may grow: a transfer may grow in proportion to its bytes or calls.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -115,8 +116,8 @@ def _is_certain(moved: Transfers, steps: Steps, limits: Thresholds) -> Mask:
     fewest = fewest_long(steps.seconds, limits)
     if fewest is None:
         return np.zeros(len(moved.keys), dtype=np.bool_)
-    far_limits = limits._replace(
-        least_ratio=limits.certain_ratio, certain_excess_ratio=limits.least_excess_ratio
+    far_limits = replace(
+        limits, least_ratio=limits.certain_ratio, certain_excess_ratio=limits.least_excess_ratio
     )
     return np.asarray(is_slow(moved, steps, far_limits)[:, -fewest:].all(axis=1))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -109,7 +110,8 @@ def _named(
     certain = _is_certain(self_seconds, peers, seconds, least, limits)
     if len(steps.stages.single_ranks):  # no peer shows whether it is chance
         least = [least[0], (limits.certain_long_steps, limits.certain_alone_seconds)]
-        certain_limits = limits._replace(
+        certain_limits = replace(
+            limits,
             certain_ratio=limits.certain_alone_ratio,
             certain_excess_ratio=limits.certain_alone_excess_ratio,
         )

@@ -1,59 +1,162 @@
-"""Thresholds of the straggler detector, loaded from `thresholds.toml`."""
+"""Thresholds of the straggler detector."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from stepwatch.signals.thresholds import load
+from dataclasses import dataclass
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for a slow rank; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for a slow rank."""
 
-    window_steps: int
-    least_steps: int
-    certain_steps: int
-    certain_long_steps: int
-    certain_long_seconds: float
-    certain_few_steps: int
-    certain_few_seconds: float
-    certain_ratio: float
-    certain_excess_ratio: float
-    certain_alone_seconds: float
-    certain_alone_ratio: float
-    certain_alone_excess_ratio: float
-    least_ratio: float
-    least_device_ratio: float
-    least_excess_ratio: float
-    run_queue_share: float
-    run_queue_pressure: float
-    pressed_share: float
-    usual_cpu_ratio: float
-    launch_share: float
-    intermittent_spans: tuple[int, ...]
-    intermittent_usual_quantile: float
-    intermittent_ratio: float
-    intermittent_excess_ratio: float
-    intermittent_episodes: int
-    intermittent_gap: float
-    intermittent_chance: float
-    intermittent_usual_rate: float
-    intermittent_peers_rate: float
-    false_alarms_a_day: float
-    least_lost_ratio: float
-    least_lost_low: float
-    least_lost_unsure: float
-    least_log_over: float
-    most_costly: int
-    usual_long_lost: float
-    most_usual_long: float
-    least_log_among_peers: float
-    least_log_alone: float
-    fewest_stalls: int
-    loader_share: float
-    stalls_of_data: float
-    least_log_stalls: float
+    window_steps: int = 8
+    """Steps: the newest ones that are evaluated. The fault must be named within 10 s for steps up
+    to 1 s.
+    """
+    least_steps: int = 6
+    """Steps: how many in the window, newest included, must show the excess. One or two noisy steps
+    raise nothing.
+    """
+    certain_steps: int = 5
+    """Steps: a certainly slow rank is named after this many of the newest, without exception. Each
+    is above its peers by `certain_ratio` and costs `certain_excess_ratio`.
+    """
+    certain_long_steps: int = 3
+    """Steps: the same for fewer that together take `certain_long_seconds`. Chance is also checked
+    for so few steps, by how often and how far other ranks exceed their peers.
+    """
+    certain_long_seconds: float = 5.0
+    """Seconds: the total of `certain_long_steps`. A momentary host slowdown is over after that
+    time, and one pause of a rank, however long, is one step.
+    """
+    certain_few_steps: int = 2
+    """Steps: even fewer are enough if together they take `certain_few_seconds`, except for data,
+    for which a rank may wait twice in a row at an epoch's start.
+    """
+    certain_few_seconds: float = 8.0
+    """Seconds: the total of `certain_few_steps`."""
+    certain_ratio: float = 2.0
+    """Ratio: self time over the peers' in each of the certain steps."""
+    certain_excess_ratio: float = 0.25
+    """Share: the excess in each of the certain steps."""
+    certain_alone_seconds: float = 8.0
+    """Seconds: the total of certain steps for a rank alone in its stage. It is compared only with
+    its baseline, so its excess must be longer and larger.
+    """
+    certain_alone_ratio: float = 2.5
+    """Ratio: the same as `certain_ratio` for a rank alone in its stage."""
+    certain_alone_excess_ratio: float = 0.3
+    """Share: the same as `certain_excess_ratio` for a rank alone in its stage."""
+    least_ratio: float = 1.5
+    """Ratio: self time over the peers'. Fail-slow jobs are reported to run 1.34x slower on average;
+    a rank that is 1.5x slower than its peers in a phase is beyond the noise of shared hosts.
+    """
+    least_device_ratio: float = 1.25
+    """Ratio: the same if timing events measure the device's work, without its wait for the host.
+    Devices of one model differ by 8 % on average and by 22 % at most (Sinha et al., SC22,
+    https://arxiv.org/abs/2208.11035).
+    """
+    least_excess_ratio: float = 0.15
+    """Share: the excess over the peers in the step. Less is not worth acting at night."""
+    run_queue_share: float = 0.5
+    """Share: the excess that must be run-queue time before the host's CPUs are the cause."""
+    run_queue_pressure: float = 0.25
+    """Share: from this part of the time on the run queue, `pressed_share` is enough, because the
+    readings of the last seconds cover other steps than the window. A node with a CPU for each rank
+    shows a few percent.
+    """
+    pressed_share: float = 0.2
+    """Share: the excess that must be run-queue time under that pressure."""
+    usual_cpu_ratio: float = 1.2
+    """Ratio: a rank that uses more CPU than its peers by this factor has more work, so
+    `pressed_share` does not apply.
+    """
+    launch_share: float = 0.5
+    """Share: the device's excess that must be waiting for the host before the host is the cause:
+    most of it.
+    """
+    intermittent_spans: tuple[int, ...] = (24, 48)
+    """Steps: the spans evaluated for an intermittently slow rank; the first with a finding counts.
+    A rank that is slow in every third step shows in 24, one in every fifth in 48.
+    """
+    intermittent_usual_quantile: float = 0.25
+    """Quantile: a rank's usual time over its own steps, so that slowness in every second step is
+    visible.
+    """
+    intermittent_ratio: float = 1.6
+    """Ratio: in a slow step all work is this much longer than the peers' and than the rank's usual
+    work. Single steps on shared hosts are that long, but rarely.
+    """
+    intermittent_excess_ratio: float = 0.25
+    """Share: the cost of a slow step in the usual step."""
+    intermittent_episodes: int = 4
+    """Episodes: the fewest separate ones. One pause of a rank, however long, is not "again and
+    again".
+    """
+    intermittent_gap: float = 2.5
+    """Mean gaps: it persists while the newest slow step is at most this many ago."""
+    intermittent_chance: float = 1e-6
+    """Probability: the binomial chance of at least so many slow steps at the other ranks' rate,
+    times the number of ranks. Noise on shared hosts slows every rank at random; windows overlap, so
+    this allows one false name in some hundred thousand independent windows with the longest span.
+    """
+    intermittent_usual_rate: float = 0.01
+    """Share: the slow steps that every rank is allowed, however quiet the others are."""
+    intermittent_peers_rate: float = 0.05
+    """Share: above this rate on the others, the work differs by nature, and only accumulated
+    evidence decides.
+    """
+    false_alarms_a_day: float = 0.02
+    """Alarms a day: how many evidence may raise by chance in one job, over all its ranks, without a
+    slow rank. It is two fifths of the 0.05 a day that all detectors together may raise.
+    """
+    least_lost_ratio: float = 0.02
+    """Share: the least cost of a rank, even beyond chance. Less than two percent is not acted on.
+    """
+    least_lost_low: float = 0.01
+    """Share: the lower bound of the cost's 90 % interval. Two percent must be clearly above zero.
+    """
+    least_lost_unsure: float = 0.05
+    """Share: the cost of a finding from only a few steps. The goodput objective leaves five
+    percent.
+    """
+    least_log_over: float = 4.0
+    """Log odds: it is over once so long a time without it would be this improbable if it lasted:
+    e**-4, one in fifty. The rate is the share of ten-second buckets that showed it from its first
+    to its newest one: it is over after 20 s if all buckets showed it, three minutes if one of five
+    did.
+    """
+    most_costly: int = 64
+    """Ranks: the most that are evaluated, the ones with the most evidence."""
+    usual_long_lost: float = 0.005
+    """Share: the cost of a healthy rank's long steps at each level, half a percent of its time. It
+    counts as one long step of a peer, so the peers' rate is learnt within minutes.
+    """
+    most_usual_long: float = 0.01
+    """Share: a healthy rank's long steps, one in a hundred at most."""
+    least_log_among_peers: float = 8.0
+    """Log odds: against the long steps hitting this rank rather than its peers by chance, e**-8, in
+    a job that has them by nature.
+    """
+    least_log_alone: float = 5.0
+    """Log odds: the same if no peer ever had one, e**-5: eight long steps with two ranks, or four
+    with four. It matters in the first minutes only.
+    """
+    fewest_stalls: int = 4
+    """Batches: late ones that make a rank work over a usual step longer than its stage. Fewer show
+    nothing.
+    """
+    loader_share: float = 0.005
+    """Share: a peer whose data time is a smaller part of its time loads none."""
+    stalls_of_data: float = 0.8
+    """Share: the excess work in these steps that must be data."""
+    least_log_stalls: float = 3.0
+    """Log odds: against all hitting one rank by chance, if no peer ever had any, e**-3, one in
+    twenty: six with two ranks, or four with four; otherwise `least_log_among_peers`. Their cost
+    decides whether it is reported, `least_lost_unsure`: loaders that stall at this cost are a fact,
+    whichever rank they hit.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""

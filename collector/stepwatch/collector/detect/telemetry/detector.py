@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ from stepwatch.collector.state.trackers.nodes.agents import DEFAULT_FLUSH_SECOND
 from stepwatch.signals.blackbox.layout import DEFAULT_CAPACITY, HEADER_SIZE, SLOT_SIZE
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import do_text, ranks_text
-from stepwatch.signals.thresholds import load
 
 NODES_NAMED = 8
 RING_BYTES = HEADER_SIZE + DEFAULT_CAPACITY * SLOT_SIZE
@@ -50,14 +50,19 @@ class ReportingNodes(NamedTuple):
 NOTHING_OBSERVED = ReportingNodes()
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for missing telemetry; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for missing telemetry."""
 
-    least_seconds: float
-    least_flushes: float
+    least_seconds: float = 15.0
+    """Seconds: the time since a node's last segment after which its telemetry is missing."""
+    least_flushes: float = 3.0
+    """Flushes: the same in flush intervals of the node's agent. An agent may send only every
+    minute.
+    """
 
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

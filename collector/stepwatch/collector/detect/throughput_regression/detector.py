@@ -8,6 +8,7 @@ with others of its class, size and tokens per step, if those agree with each oth
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,40 +16,56 @@ import numpy as np
 from stepwatch.collector.analysis.first_steps import Course
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
-from stepwatch.collector.detect.throughput_regression.least_wait import Limits
 from stepwatch.collector.quantities import seconds
 from stepwatch.signals.arrays import Mask
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.thresholds import load
 
 
-class Thresholds(NamedTuple):
-    """Thresholds for a slow job; see `thresholds.toml`."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Thresholds for a slow job."""
 
-    least_ratio: float
-    baseline_quantile: float
-    least_seconds: float
-    least_steps: int
-    slow_share: float
-    newest_steps: int
-    class_jobs: int
-    class_spread: float
-    class_ratio: float
-    least_wait_gap: float
-    least_wait_near: float
-    certain_share: float
-    likely_share: float
-
-    @property
-    def least_wait(self) -> Limits:
-        """Return the thresholds for the least waiting rank."""
-        return Limits(*self[-len(Limits._fields) :])
+    least_ratio: float = 1.3
+    """Ratio: step time over that in the run's first steps. Fail-slow jobs are reported to run 1.34x
+    slower.
+    """
+    baseline_quantile: float = 0.9
+    """Quantile: if the first steps scattered, a step must also be longer than this one of them."""
+    least_seconds: float = 120.0
+    """Seconds: how long it must last. A busy host slows all ranks for whole seconds, and a
+    neighbouring job for tens of seconds; it costs a ticket, not a page, so two minutes are soon
+    enough.
+    """
+    least_steps: int = 20
+    """Steps: how long it must last."""
+    slow_share: float = 0.8
+    """Share: the steps among these, and among the newest, that must be slow."""
+    newest_steps: int = 5
+    """Steps: the newest few."""
+    class_jobs: int = 3
+    """Jobs: how many peers in its class must be known."""
+    class_spread: float = 0.15
+    """Ratio: the peers' largest spread, which is the distance between the quartiles over the
+    median. With a larger spread they are different models.
+    """
+    class_ratio: float = 0.6
+    """Ratio: speed over its class median below which a job is a finding, however even its baseline.
+    Nodes of one kind differ by less.
+    """
+    least_wait_gap: float = 0.1
+    """Share: a rank waits clearly least if the others wait longer by this part of the step."""
+    least_wait_near: float = 0.25
+    """Share: ranks within this part of the gap wait as little."""
+    certain_share: float = 0.95
+    """Share: the rank is certain if it waits least in nearly all steps."""
+    likely_share: float = 0.6
+    """Share: the rank is likely if it waits least in most steps."""
 
 
 _MORE_TOKENS = 1.05
 """Steps hold more tokens if they grew by more than this factor over the per-token slowdown."""
 
-LIMITS = load(__package__, Thresholds)
+LIMITS = Thresholds()
 """The shipped thresholds."""
 
 

@@ -53,7 +53,7 @@ def _least_waiting(context: DetectionContext) -> LeastWaiting | None:
         return None
     waits = window.plane("collective", rows) + np.nan_to_num(window.plane("pipeline_wait", rows))
     step = float(np.median(step_seconds(window)[rows]))
-    waiters = least_waiting(waits, step, LIMITS.least_wait)
+    waiters = least_waiting(waits, step, LIMITS)
     # A rank that waits all the same waits for an unobserved rank.
     hidden = context.unobserved and waiters and waiters.waits > LIMITS.least_wait_gap * step
     if waiters is None or hidden:

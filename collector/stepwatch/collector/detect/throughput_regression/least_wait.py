@@ -16,17 +16,10 @@ from stepwatch.signals.arrays import FloatMatrix
 from stepwatch.signals.names import Cause
 from stepwatch.signals.phrases import ranks_text
 
+from .detector import Thresholds
+
 CERTAIN, LIKELY, ONE_OF = "certain", "likely", "one of"
 _WAITS = ("collective", "pipeline_wait")
-
-
-class Limits(NamedTuple):
-    """Thresholds for clearly the least wait; shares of the step, of the gap and of the steps."""
-
-    least_wait_gap: float
-    least_wait_near: float
-    certain_share: float
-    likely_share: float
 
 
 class LeastWaiting(NamedTuple):
@@ -41,7 +34,9 @@ class LeastWaiting(NamedTuple):
     other_waits: float
 
 
-def least_waiting(waits: FloatMatrix, step_seconds: float, limits: Limits) -> LeastWaiting | None:
+def least_waiting(
+    waits: FloatMatrix, step_seconds: float, limits: Thresholds
+) -> LeastWaiting | None:
     """Return the ranks that wait clearly least, at most a quarter of the ranks.
 
     The result is None without any. `waits` (steps, ranks) is the wait in collectives and for other
