@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from stepwatch.collector.detect import hang
+from stepwatch.collector.detect import hang, rank_failed
 from stepwatch.collector.detect.hang import RankDiagnostics, stall_of
 from stepwatch.collector.detect.hang.together import fell_silent_then
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis, FlightEntry
@@ -66,7 +66,8 @@ def test_a_node_is_lost_where_it_fell_silent_a_flush_and_a_step_before_the_other
 ) -> None:
     """They stopped 20 s ago."""
     unseen = hang.Unseen(3, "b", silent, flush_seconds=flush)
-    assert fell_silent_then([unseen], 20.0, step, hang.LIMITS) is lost
+    lost_seconds = rank_failed.LIMITS.lost_seconds
+    assert fell_silent_then([unseen], 20.0, step, hang.LIMITS, lost_seconds) is lost
 
 
 def test_a_rank_that_waits_for_a_lost_stage_is_not_blamed_by_its_flight_recorder() -> None:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from stepwatch.alerts.expressions import UNKNOWN_CLASS
 from stepwatch.alerts.rules import USUAL, Classes
+from stepwatch.collector.detect.thresholds import threshold_problems
 from stepwatch.collector.slo.asked import site_schema as shared
 from stepwatch.collector.slo.asked.class_slos import class_problems, slo_names
 from stepwatch.collector.slo.asked.problems import Hints, refuse, validated
@@ -74,6 +75,7 @@ def parse_site(text: str, source: str, slos: Path | None = None) -> Site:
     try:
         document, site = validated(_SiteDocument, text, source, _HINTS)
         refuse(class_problems(site, slo_names(slos)), document, source)
+        refuse(threshold_problems(site), document, source)
         refuse(_named(site), document, source)
     except ConfigurationError as error:
         raise UsageError(str(error)) from error

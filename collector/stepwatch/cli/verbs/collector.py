@@ -21,6 +21,7 @@ from stepwatch.signals import places
 if TYPE_CHECKING:
     from stepwatch.collector.runtime.paging.receivers import Receiver
     from stepwatch.collector.runtime.service import Service
+    from stepwatch.collector.slo.asked.site import Objectives
 
 EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
 
@@ -97,7 +98,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C."""
     from stepwatch.collector.runtime.notifier import Notifiers
     from stepwatch.collector.runtime.service import Service
-    from stepwatch.collector.slo.asked.site import read_objectives
     from stepwatch.collector.store import shown
     from stepwatch.collector.web import server
 
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     tokens = access.tokens_of(arguments)
     certificate = access.certificate_of(arguments)
     objective_files = arguments.slo, arguments.site, arguments.rates and Path(arguments.rates)
-    objectives = read_objectives(*objective_files)
+    objectives = _asked(*objective_files)
     receivers = _receivers(arguments)
     opened = places.listen(
         arguments.host, arguments.port, tokens is not None, "--ingest-token-file and its like"
@@ -154,6 +154,19 @@ def _receivers(arguments: argparse.Namespace) -> list[Receiver]:
     return [Receiver("", lambda: str(url)), *receivers] if url else receivers
 
 
+def _asked(folder: Path | None, site: Path | None, rates: Path | None) -> Objectives:
+    """Return the objectives of the jobs, with the site file's thresholds.
+
+    Raises:
+        ConfigurationError: a file cannot be read or is wrong.
+    """
+    from stepwatch.collector.detect.thresholds import read_thresholds
+    from stepwatch.collector.slo.asked.site import read_objectives
+
+    objectives = read_objectives(folder, site, rates)
+    return objectives._replace(thresholds=read_thresholds(site))
+
+
 def read_again(
     service: Service, folder: Path | None, site: Path | None, rates: Path | None
 ) -> None:
@@ -161,12 +174,11 @@ def read_again(
 
     An invalid file changes nothing; the log and /metrics report it.
     """
-    from stepwatch.collector.slo.asked.site import read_objectives
     from stepwatch.collector.state.live import CONTAINED
     from stepwatch.signals.errors import ConfigurationError
 
     try:
-        service.ask_for(read_objectives(folder, site, rates))
+        service.ask_for(_asked(folder, site, rates))
     except ConfigurationError as error:
         logging.error("what was asked of jobs before stays in force: %s", error)
         service.ask_for(None)

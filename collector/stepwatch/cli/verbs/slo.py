@@ -169,6 +169,7 @@ def _burn(slo: dict[str, Any]) -> str:
 
 def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
     """Check documents: print a line per problem, and the alerts that each document can raise."""
+    from stepwatch.collector.detect.thresholds import read_thresholds
     from stepwatch.collector.slo.asked.burn import reachable
     from stepwatch.collector.slo.asked.openslo import parse_slo
     from stepwatch.collector.slo.asked.site import read_objectives
@@ -181,6 +182,7 @@ def _check(files: list[Path], site: Path | None, *, as_json: bool) -> int:
             raise UsageError("--site is checked over one folder; write stepwatch slo check DIR")
         try:
             read_objectives(files[0] if files else None, site)
+            read_thresholds(site)
         except ConfigurationError as error:
             print(error, file=sys.stderr)
             return 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -44,7 +44,7 @@ class DetectionContext:
 
     Both are in seconds. `attempt` is the newest attempt unless another is passed. `staleness` maps
     each node that should report to the seconds since it was last seen. `class_throughput` holds the
-    initial throughput for known jobs.
+    initial throughput for known jobs. `thresholds` maps types to the values for the job's class.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class DetectionContext:
         *,
         wall_s: float = math.nan,
         attempt: Attempt | None = None,
+        thresholds: Mapping[type, Any] | None = None,
     ) -> None:
         self.job = job
         self.class_throughput = class_throughput or ClassThroughput()
@@ -65,6 +66,8 @@ class DetectionContext:
         """Detectors' exceptions, with the kinds of findings that could not be evaluated."""
         self._found: dict[Callable[[DetectionContext], Any], Any] = {}
         self.staleness = self.attempt.staleness(now_s)
+        self.class_thresholds = thresholds or {}
+        """Thresholds that the site file changes for the job's class, by type."""
 
     @cached_property
     def window(self) -> Window:
@@ -158,6 +161,11 @@ class DetectionContext:
             self._found[find] = find(self)
         result: T = self._found[find]
         return result
+
+    def thresholds(self, shipped: T) -> T:
+        """Return a detector's thresholds for the job's class; they are `shipped` by default."""
+        chosen: T = self.class_thresholds.get(type(shipped), shipped)
+        return chosen
 
     def dated(self, finding: Finding) -> Finding:
         """Return `finding` with its age: it began when the step before its first step ended."""

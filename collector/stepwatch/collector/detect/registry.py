@@ -6,9 +6,10 @@ A detector is a folder next to this file: its `__init__` defines `DETECTORS`. No
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from importlib import import_module
+from types import ModuleType
 from typing import NamedTuple
 
 from stepwatch.collector import detect
@@ -69,6 +70,13 @@ class Detector(NamedTuple):
     """Whether an empty result stays empty while `unchanged.steps_state` does not change."""
 
 
+def folders() -> Iterator[tuple[str, ModuleType]]:
+    """Yield the folders of this package with their names, in the order of the names."""
+    for module in sorted(pkgutil.iter_modules(detect.__path__), key=lambda module: module.name):
+        if module.ispkg:
+            yield module.name, import_module(f"{detect.__name__}.{module.name}")
+
+
 def discover() -> tuple[Detector, ...]:
     """Return the detectors of all folders in this package, by `order`, then by folder name.
 
@@ -76,12 +84,10 @@ def discover() -> tuple[Detector, ...]:
         LookupError: a folder defines no detector.
     """
     detectors: list[Detector] = []
-    for module in sorted(pkgutil.iter_modules(detect.__path__), key=lambda module: module.name):
-        if not module.ispkg:
-            continue
-        named = getattr(import_module(f"{detect.__name__}.{module.name}"), "DETECTORS", ())
+    for name, folder in folders():
+        named = getattr(folder, "DETECTORS", ())
         if not named:
-            raise LookupError(f"detect/{module.name}/__init__.py names no DETECTORS")
+            raise LookupError(f"detect/{name}/__init__.py names no DETECTORS")
         detectors += named
     return tuple(sorted(detectors, key=lambda detector: detector.order))
 

@@ -46,7 +46,7 @@ def steps_state(context: DetectionContext) -> Hashable:
 
     The result is None if this is not tracked: devices time steps separately, or ranks are many. Any
     received record increases a count in it: rows for steps, collectives, ends and starts, settled
-    steps, and dropped steps.
+    steps, and dropped steps. A site file may change the thresholds of the job's class.
     """
     job, attempt = context.job, context.attempt
     if hosts_run_ahead(attempt) or attempt.world > MOST_RANKS:
@@ -59,6 +59,7 @@ def steps_state(context: DetectionContext) -> Hashable:
         (attempt.world, attempt.stages.tobytes(), ranks.node_at.tobytes()),
         (frozenset(ranks.gone), context.unobserved, context.left_out),
         context.class_throughput.changed(job.name),
+        frozenset(context.class_thresholds.values()),
     )
 
 

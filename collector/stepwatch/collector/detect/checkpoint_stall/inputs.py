@@ -19,13 +19,16 @@ from . import detector
 def find_in_progress(context: DetectionContext) -> list[Finding]:
     """Return findings on a checkpoint for which the training loop waits too long now."""
     newest = context.once(_newest)
-    return [] if newest is None else detector.detect_in_progress(*newest, detector.LIMITS)
+    if newest is None:
+        return []
+    return detector.detect_in_progress(*newest, context.thresholds(detector.LIMITS))
 
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on a checkpoint that was slow, that failed, or that is one too many."""
     newest = context.once(_newest)
-    return [] if newest is None else detector.detect(*newest, detector.LIMITS)
+    limits = context.thresholds(detector.LIMITS)
+    return [] if newest is None else detector.detect(*newest, limits)
 
 
 def _newest(context: DetectionContext) -> tuple[detector.Saving, detector.Run] | None:

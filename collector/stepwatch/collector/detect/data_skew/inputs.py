@@ -10,5 +10,5 @@ from . import detector
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on ranks whose steps hold more, or fewer, tokens than their peers' steps."""
-    findings = detector.detect(context.window, detector.LIMITS)
+    findings = detector.detect(context.window, context.thresholds(detector.LIMITS))
     return [context.dated(finding) for finding in findings]

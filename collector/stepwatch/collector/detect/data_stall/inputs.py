@@ -20,15 +20,15 @@ from . import detector
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on a job whose ranks all wait for data."""
     first = context.early_baseline
-    baseline = None
+    baseline, limits = None, context.thresholds(detector.LIMITS)
     if first:
         remainder = first["duration"] - first["checkpoint"] - first["eval"] - first["data"]
-        baseline = _baseline((first["data"] / np.maximum(remainder, 1e-9)).tobytes())
+        baseline = _baseline((first["data"] / np.maximum(remainder, 1e-9)).tobytes(), limits)
     course = context.course
-    lasts_s = 0.0 if course is None else lasting_seconds(course, detector.LIMITS)
+    lasts_s = 0.0 if course is None else lasting_seconds(course, limits)
     ranks = observed_ranks(context)
     window = window_of(context.window, ranks)
-    findings = detector.detect(window, baseline, detector.LIMITS, lasts_s, ranks)
+    findings = detector.detect(window, baseline, limits, lasts_s, ranks)
     if findings and context.unobserved:
         unseen = ranks_text(sorted(context.unobserved))
         row = text_evidence("ranks not observed", unseen, "")
@@ -41,9 +41,9 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 @lru_cache(maxsize=256)
-def _baseline(ratios: bytes) -> detector.Baseline | None:
+def _baseline(ratios: bytes, limits: detector.Thresholds) -> detector.Baseline | None:
     """Return the baseline for one ratio per first step; completed first steps never change."""
-    return detector.baseline_of(np.frombuffer(ratios), detector.LIMITS)
+    return detector.baseline_of(np.frombuffer(ratios), limits)
 
 
 def lasting_seconds(course: Course, limits: detector.Thresholds) -> float:

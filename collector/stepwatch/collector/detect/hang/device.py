@@ -15,13 +15,13 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import OP_NAMES, DeviceState, phase_name
 
 from .situation import RankSituation
-from .thresholds import LIMITS
+from .thresholds import LIMITS, Thresholds
 
 BUSY = (DeviceState.WORKING, DeviceState.IN_COLLECTIVE)
 """The device has not passed the work that its host enqueued, so it shows the rank's position."""
 
 
-def moved_ages(attempt: Attempt, now_s: float) -> Vector:
+def moved_ages(attempt: Attempt, now_s: float, limits: Thresholds = LIMITS) -> Vector:
     """Return the seconds since each rank made progress (world,), NaN where unknown.
 
     For a busy device its own line counts, whatever its host does. For an idle device the newer
@@ -30,7 +30,7 @@ def moved_ages(attempt: Attempt, now_s: float) -> Vector:
     rows, ages = attempt.ranks.rows, attempt.ranks.moved_ages(now_s)
     if not (rows["device_state"] != DeviceState.UNKNOWN).any():  # no device is followed
         return ages
-    device, is_followed = _seconds(rows, "device_since_ns"), followed(rows)
+    device, is_followed = _seconds(rows, "device_since_ns"), followed(rows, limits)
     busy = is_followed & np.isin(rows["device_state"], BUSY)
     idle = is_followed & (rows["device_state"] == DeviceState.IDLE)
     ages[busy] = device[busy]
@@ -38,20 +38,20 @@ def moved_ages(attempt: Attempt, now_s: float) -> Vector:
     return ages
 
 
-def followed(rows: Rows) -> Mask:
+def followed(rows: Rows, limits: Thresholds = LIMITS) -> Mask:
     """Return which RANK_STATE rows have a device line that is as fresh as their heartbeat."""
     is_reported: Mask = (rows["device_state"] != DeviceState.UNKNOWN) & (
         rows["device_since_ns"] > 0
     )
     alive = (rows["heartbeat_ns"] > 0) & (rows["gone_ns"] == 0)
-    fresh = _seconds(rows, "heartbeat_ns") <= LIMITS.heartbeat_seconds
+    fresh = _seconds(rows, "heartbeat_ns") <= limits.heartbeat_seconds
     return np.asarray(is_reported & alive & fresh)
 
 
-def as_device(host: RankSituation, row: np.void) -> RankSituation:
+def as_device(host: RankSituation, row: np.void, limits: Thresholds = LIMITS) -> RankSituation:
     """Return the rank at its device's position if the device is busy; `host` keeps the host's."""
     state = int(row["device_state"])
-    if not followed(row.reshape(1))[0]:
+    if not followed(row.reshape(1), limits)[0]:
         return host
     if state not in BUSY:
         return host._replace(idle_device=state == DeviceState.IDLE)

@@ -12,6 +12,7 @@ import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.communication.collective_records import group_texts
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
@@ -28,7 +29,7 @@ from .entered import entered_step
 from .legal import MARKED
 from .situation import OtherRanks, RankDiagnostics, RankSituation, Unseen
 from .stall import Stall, stall_of
-from .thresholds import LIMITS
+from .thresholds import LIMITS, Thresholds
 
 
 def find(context: DetectionContext) -> list[Finding]:
@@ -37,7 +38,7 @@ def find(context: DetectionContext) -> list[Finding]:
     If no rank is an outlier and a node has missed reports, that node may be lost together with the
     awaited rank. This is known once the node is stale.
     """
-    findings = detect(context.once(stalled), LIMITS)
+    findings = detect(context.once(stalled), context.thresholds(LIMITS))
     if any(finding.rank == NO_RANK and not finding.node for finding in findings) and _may_be_lost(
         context
     ):
@@ -47,36 +48,38 @@ def find(context: DetectionContext) -> list[Finding]:
 
 def _may_be_lost(context: DetectionContext) -> bool:
     """Return whether a node has missed reports but is not yet stale."""
+    missed = context.thresholds(LIMITS).missed_flushes
     return any(
-        node not in context.stale_nodes
-        and silent > LIMITS.missed_flushes * context.attempt.flush_seconds(node)
+        node not in context.stale_nodes and silent > missed * context.attempt.flush_seconds(node)
         for node, silent in context.staleness.items()
     )
 
 
 def stalled(context: DetectionContext) -> Stall | None:
     """Return the stall of a job that exceeds its phase's limit, be it a hang or a pause."""
-    attempt = context.attempt
-    if not moved_age(context) >= LIMITS.least_seconds:  # no phase allows less
+    attempt, limits = context.attempt, context.thresholds(LIMITS)
+    if not moved_age(context) >= limits.least_seconds:  # no phase allows less
         return None
     ages = context.once(known_ages)
-    situations = rank_situations(attempt, context.now_s, ages, _silence(context))
-    answers, unseen = rank_diagnostics(attempt), _unseen(context, ages)
-    entered = _entered(attempt, situations, answers) if unseen else frozenset()
+    situations = rank_situations(attempt, context.now_s, ages, _silence(context), limits)
+    answers, unseen = rank_diagnostics(attempt, limits), _unseen(context, ages)
+    entered = _entered(attempt, situations, answers, limits) if unseen else frozenset()
     other_ranks = OtherRanks(unseen, tuple(sorted(attempt.ended)), entered, has_finished(attempt))
     pauses = _longest_pauses(context.job.attempts.values())
-    return stall_of(situations, *_step_seconds(attempt), LIMITS, answers, other_ranks, pauses)
+    lost_seconds = context.thresholds(ENDS).lost_seconds
+    step_seconds = _step_seconds(attempt)
+    return stall_of(situations, *step_seconds, limits, answers, other_ranks, pauses, lost_seconds)
 
 
 def _entered(
-    attempt: Attempt, situations: list[RankSituation], answers: RankDiagnostics
+    attempt: Attempt, situations: list[RankSituation], answers: RankDiagnostics, limits: Thresholds
 ) -> frozenset[int]:
     """Return the ranks that have entered the step of `situations`."""
     if not situations:
         return frozenset()
     step = min(item.step for item in situations)
-    calls = attempt.collective_records.of_steps(step - LIMITS.order_steps, step - 1)
-    return entered_step(situations, calls, answers.groups, LIMITS.least_order_steps)
+    calls = attempt.collective_records.of_steps(step - limits.order_steps, step - 1)
+    return entered_step(situations, calls, answers.groups, limits.least_order_steps)
 
 
 def _longest_pauses(attempts: Iterable[Attempt]) -> dict[Phase, float]:
@@ -101,12 +104,13 @@ def has_finished(attempt: Attempt) -> bool:
     return LifecycleEvent.FINISH in attempt.ended.values()
 
 
-def rank_diagnostics(attempt: Attempt) -> RankDiagnostics:
+def rank_diagnostics(attempt: Attempt, limits: Thresholds = LIMITS) -> RankDiagnostics:
     """Return diagnoses made since their rank last moved, and the members of each group."""
     fresh = {
         rank: diagnosis
         for rank, diagnosis in attempt.tracker(Diagnoses).of.items()
-        if (view := attempt.states.get(rank)) is not None and diagnosis.at_ns >= _moved_ns(view.row)
+        if (view := attempt.states.get(rank)) is not None
+        and diagnosis.at_ns >= _moved_ns(view.row, limits)
     }
     groups_by_number = attempt.collective_records.groups
     # A collective line holds 16 bits of a group's number: groups with equal bits are not named.
@@ -140,11 +144,11 @@ def known_ages(context: DetectionContext) -> Vector:
     A rank that was already stalled when last seen counts as stalled since, like the others: had it
     resumed, they would have resumed too, or more would be visible.
     """
-    attempt = context.attempt
-    ages = moved_ages(attempt, context.now_s)
+    attempt, limits = context.attempt, context.thresholds(LIMITS)
+    ages = moved_ages(attempt, context.now_s, limits)
     ages[[rank for rank in attempt.ended if rank < len(ages)]] = np.nan
     for rank, silent in _silence(context).items():
-        stood = rank < len(ages) and ages[rank] >= LIMITS.least_seconds
+        stood = rank < len(ages) and ages[rank] >= limits.least_seconds
         ages[rank : rank + 1] = ages[rank] + silent if stood else np.nan
     return ages
 
@@ -180,6 +184,7 @@ def rank_situations(
     now_s: float,
     ages_s: Vector | None = None,
     silence: Mapping[int, float] = MappingProxyType({}),
+    limits: Thresholds = LIMITS,
 ) -> list[RankSituation]:
     """Return the ranks that have not finished, as hang detector input at monotonic `now_s`.
 
@@ -187,7 +192,7 @@ def rank_situations(
     maps some ranks to the seconds since they were last seen.
     """
     situations = []
-    ages = moved_ages(attempt, now_s) if ages_s is None else ages_s
+    ages = moved_ages(attempt, now_s, limits) if ages_s is None else ages_s
     ranks, ended = attempt.ranks, attempt.ended
     node_of = ranks.node_of
     reported = np.flatnonzero(ranks.reported)
@@ -218,7 +223,7 @@ def rank_situations(
             node=node_of.get(rank, UNKNOWN_NODE),
             silent_seconds=silent,
         )
-        situations.append(as_device(host, row))
+        situations.append(as_device(host, row, limits))
     return situations
 
 
@@ -238,9 +243,9 @@ class _Line(NamedTuple):
 _PROCESS_STATES = {state.value: state for state in ProcessState}
 
 
-def _moved_ns(row: np.void) -> int:
+def _moved_ns(row: np.void, limits: Thresholds) -> int:
     """Return when the rank's device came to its position if busy, else when its lines changed."""
-    if int(row["device_state"]) in BUSY and followed(row.reshape(1))[0]:
+    if int(row["device_state"]) in BUSY and followed(row.reshape(1), limits)[0]:
         return int(row["device_since_ns"])
     return max(int(row["since_ns"]), int(row["collective_since_ns"]))
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
 from stepwatch.collector.detect.wait_graph import Answer
 from stepwatch.collector.state.trackers.rank_work import Work
 
@@ -91,11 +92,13 @@ def stall_of(
     diagnostics: RankDiagnostics = NO_DIAGNOSTICS,
     other_ranks: OtherRanks = NO_OTHER_RANKS,
     pauses: Longest = NONE_KNOWN,
+    lost_seconds: float = ENDS.lost_seconds,
 ) -> Stall | None:
     """Return the stall of `ranks`, None while they make progress or need not.
 
     `median_step` is in seconds, NaN while unknown. `longest_step` is the attempt's longest step so
     far, NaN before the first step has ended. `pauses` holds a rank's longest time in each phase.
+    `lost_seconds` is `rank_failed`'s threshold for a lost node.
     `ranks` leaves out finished ranks. An empty `ranks` is no stall: that is the telemetry
     detector's task.
     """
@@ -116,7 +119,7 @@ def stall_of(
     does = {item.rank: activity_of(item, limits) for item in outside}
     goes_on = bool(paused_phases(ranks)) and may_go_on(ranks, limits) and not _has_dead(ranks)
     answer, lost = _waited_for(
-        ranks, waiting, seconds, median_step, limits, diagnostics, other_ranks
+        ranks, waiting, seconds, median_step, limits, diagnostics, other_ranks, lost_seconds
     )
     # An unobserved rank may evaluate for longer than before.
     longest_pauses = NONE_KNOWN if other_ranks.unseen else pauses
@@ -173,6 +176,7 @@ def _waited_for(
     limits: Thresholds,
     diagnostics: RankDiagnostics,
     other_ranks: OtherRanks,
+    lost_seconds: float,
 ) -> tuple[Answer, bool]:
     """Return the awaited ranks, and whether the unobserved ones among them are lost."""
     answer = holding_up(ranks, diagnostics.groups, other_ranks)
@@ -181,7 +185,9 @@ def _waited_for(
         unseen = {*answer.unobserved, *(rank.rank for rank in other_ranks.unseen)}
         answer = answer._replace(unobserved=tuple(sorted(unseen)))
     awaited = [rank for rank in other_ranks.unseen if rank.rank in answer.unobserved]
-    return answer, bool(awaited) and fell_silent_then(awaited, seconds, median_step, limits)
+    return answer, bool(awaited) and fell_silent_then(
+        awaited, seconds, median_step, limits, lost_seconds
+    )
 
 
 def _has_lost_one(ranks: list[RankSituation], other_ranks: OtherRanks) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
 from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.phrases import ranks_text
 from stepwatch.signals.records import ProcessState
@@ -32,19 +31,25 @@ def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
 
 
 def fell_silent_then(
-    unseen: Iterable[Unseen], seconds: float, median_step: float, limits: Thresholds
+    unseen: Iterable[Unseen],
+    seconds: float,
+    median_step: float,
+    limits: Thresholds,
+    lost_seconds: float,
 ) -> bool:
     """Return whether these ranks fell silent about when the others halted, `seconds` ago.
+
+    `lost_seconds` is the longest such distance in time of a lost node, as in `rank_failed`.
 
     A lost node's last report came at most a flush and a step before the halt; the others still end
     that step. If they completed steps with its ranks for longer, its agent ended earlier. Worked
     example: steps of 0.3 s, a flush a second, silent for 2.0 s longer -> not lost at that time.
     """
-    step = ENDS.lost_seconds if math.isnan(median_step) else median_step
+    step = lost_seconds if math.isnan(median_step) else median_step
     return all(
-        -ENDS.lost_seconds
+        -lost_seconds
         <= rank.silent_seconds - seconds
-        <= min(ENDS.lost_seconds, rank.flush_seconds + step + limits.late_seconds)
+        <= min(lost_seconds, rank.flush_seconds + step + limits.late_seconds)
         for rank in unseen
     )
 

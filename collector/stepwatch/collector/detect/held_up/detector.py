@@ -20,6 +20,7 @@ from stepwatch.collector.detect.finding import (
     text_evidence,
 )
 from stepwatch.collector.detect.straggler.evidence.episode import Share, episode, share_of
+from stepwatch.collector.detect.straggler.thresholds import LIMITS as STRAGGLER
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.held_up import LEVEL, LEVEL_OF_WORK, beyond_median
@@ -67,10 +68,6 @@ class Thresholds:
     """Steps: how many must be held up on all ranks together."""
     most_often_together: float = 0.3
     """Share: the most of such steps. A wait in every step is `data_stall`."""
-    least_log_over: float = 4.0
-    """Log odds: it is over as for `straggler`, once a time this long without it is one in fifty by
-    chance.
-    """
 
 
 LIMITS = Thresholds()
@@ -88,18 +85,29 @@ class _Loss(NamedTuple):
     lost: Share
 
 
-def detect(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[Finding]:
-    """Return findings on a job with this `course`; `stage` (ranks,) holds its ranks' stages."""
+def detect(
+    course: Course,
+    stage: SmallIntegers,
+    limits: Thresholds,
+    least_log_over: float = STRAGGLER.least_log_over,
+) -> list[Finding]:
+    """Return findings on a job with this `course`; `stage` (ranks,) holds its ranks' stages.
+
+    It is over as for a straggler, by `least_log_over`.
+    """
     if course.seconds.sum() < limits.least_seconds:
         return []
-    findings = (_in_turns(course, stage, limits), _together(course, limits))
+    findings = (
+        _in_turns(course, stage, limits, least_log_over),
+        _together(course, limits, least_log_over),
+    )
     return [finding for finding in findings if finding is not None]
 
 
-def _loss(course: Course, net: Vector, times: Integers, limits: Thresholds) -> _Loss | None:
+def _loss(course: Course, net: Vector, times: Integers, least_log_over: float) -> _Loss | None:
     """Return the loss from `net` seconds (buckets,) over `times` steps (buckets,), if it lasts."""
     loss_episode = episode(net, course.seconds)
-    if loss_episode.log_over >= limits.least_log_over:
+    if loss_episode.log_over >= least_log_over:
         return None
     part = slice(int(np.flatnonzero(loss_episode.shows)[0]), len(net))
     count = int(times[part].sum())
@@ -113,11 +121,13 @@ def _loss(course: Course, net: Vector, times: Integers, limits: Thresholds) -> _
     )
 
 
-def _in_turns(course: Course, stage: SmallIntegers, limits: Thresholds) -> Finding | None:
+def _in_turns(
+    course: Course, stage: SmallIntegers, limits: Thresholds, least_log_over: float
+) -> Finding | None:
     """Return the finding on ranks that are far late in turns; None if one rank may explain it."""
     if course.times[:, 0].sum() < limits.fewest_steps:
         return None
-    loss = _loss(course, course.alone.sum(axis=1), course.times[:, 0], limits)
+    loss = _loss(course, course.alone.sum(axis=1), course.times[:, 0], least_log_over)
     if loss is None or loss.times < limits.fewest_steps:
         return None
     if loss.lost.share < limits.least_lost or loss.lost.low < limits.least_lost_low:
@@ -158,11 +168,11 @@ def _in_turns(course: Course, stage: SmallIntegers, limits: Thresholds) -> Findi
     )
 
 
-def _together(course: Course, limits: Thresholds) -> Finding | None:
+def _together(course: Course, limits: Thresholds, least_log_over: float) -> Finding | None:
     """Return the finding on waits for data by all ranks in some steps."""
     if course.times[:, 1].sum() < limits.fewest_together:
         return None
-    loss = _loss(course, course.together, course.times[:, 1], limits)
+    loss = _loss(course, course.together, course.times[:, 1], least_log_over)
     if loss is None or loss.times < limits.fewest_together:
         return None
     often = loss.times > limits.most_often_together * loss.steps

@@ -19,7 +19,9 @@ def find(context: DetectionContext) -> list[Finding]:
     course, stage = context.course, context.window.stage
     if course is None or not context.compares_ranks or not course.times.any():
         return []
-    findings = detector.detect(course, stage, detector.LIMITS)
+    limits = context.thresholds(detector.LIMITS)
+    log_over = context.thresholds(STRAGGLER).least_log_over
+    findings = detector.detect(course, stage, limits, log_over)
     if any(finding.subject == detector.IN_TURNS for finding in findings):
         most = _costliest(context)
         findings = [
@@ -35,5 +37,7 @@ def _costliest(context: DetectionContext) -> float:
     evidence = evidence_of(context)
     if evidence is None:
         return 0.0
-    costly = costly_ranks(evidence, context.window.stage, STRAGGLER, context.course)
+    costly = costly_ranks(
+        evidence, context.window.stage, context.thresholds(STRAGGLER), context.course
+    )
     return max((rank.lost.share for rank in costly), default=0.0)

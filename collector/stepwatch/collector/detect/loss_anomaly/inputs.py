@@ -25,7 +25,8 @@ This is longer than the interval between two evaluations, and than the delay of 
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on a loss that jumps, rises or stops falling."""
     lately = _ended_lately(context.job)
-    findings = detector.detect(*losses_of(context.job), detector.LIMITS, lately)
+    limits = context.thresholds(detector.LIMITS)
+    findings = detector.detect(*losses_of(context.job), limits, lately)
     return [context.dated(finding) for finding in findings]
 
 

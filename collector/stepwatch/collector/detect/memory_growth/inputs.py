@@ -21,15 +21,16 @@ def find(context: DetectionContext) -> list[Finding]:
     if not len(context.attempt.step_history):
         return []
     findings: dict[str, Finding] = {}
+    limits = context.thresholds(detector.LIMITS)
     for cause, readings in (
         (Cause.HOST_MEMORY, memory.host),
         (Cause.DEVICE_MEMORY, memory.device),
     ):
         for history in readings:
-            if not history.full or not history.spans(detector.LIMITS.least_bytes):
+            if not history.full or not history.spans(limits.least_bytes):
                 continue
             usable = _history(context.attempt, history, cause)
-            for finding in detector.detect(usable, first, detector.LIMITS):
+            for finding in detector.detect(usable, first, limits):
                 findings.setdefault(f"{finding.subject}/{finding.rank}", finding)
     return list(findings.values())
 

@@ -24,7 +24,8 @@ def find(context: DetectionContext) -> list[Finding]:
         )
         for fault in present_faults(attempt, context.now_s)
     ]
-    return detector.detect(faults, len(set(attempt.ranks.node_of.values()))) if faults else []
+    nodes = len(set(attempt.ranks.node_of.values()))
+    return detector.detect(faults, nodes, context.thresholds(detector.LIMITS)) if faults else []
 
 
 def present_faults(attempt: Attempt, now_s: float) -> list[NodeFault]:

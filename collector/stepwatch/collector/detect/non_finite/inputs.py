@@ -14,13 +14,13 @@ from . import detector
 LOOKED_BACK_STEPS = 4096
 
 
-def _got_over(attempt: Attempt) -> int:
-    """Return the newest step that was followed by enough finite steps on every rank.
+def _got_over(attempt: Attempt, needed: int) -> int:
+    """Return the newest step that was followed by `needed` finite steps on every rank.
 
     A trainer that skips the step continues unharmed: parameters that hold NaN do not give a finite
     loss again. The result is -1 if the loss is not recorded.
     """
-    step_history, needed = attempt.step_history, detector.LIMITS.recovered_steps
+    step_history = attempt.step_history
     newest = step_history.steps[-LOOKED_BACK_STEPS:]
     expected = np.maximum(attempt.expected_ranks(newest), 1)
     healthy = step_history.rows["loss_ranks"][-LOOKED_BACK_STEPS:] >= expected
@@ -37,9 +37,9 @@ def _got_over(attempt: Attempt) -> int:
 def find(context: DetectionContext) -> list[Finding]:
     """Return the rank that first held NaN or infinity; found until the attempt ends or recovers."""
     attempt = context.attempt
-    numerics = attempt.tracker(Numerics)
+    numerics, limits = attempt.tracker(Numerics), context.thresholds(detector.LIMITS)
     if len(numerics.bad) or len(numerics.scaled):
-        numerics.get_over(_got_over(attempt))
+        numerics.get_over(_got_over(attempt, limits.recovered_steps))
     rows = np.concatenate([numerics.bad, numerics.scaled])
     if not len(rows):
         return []
@@ -47,5 +47,5 @@ def find(context: DetectionContext) -> list[Finding]:
     newest = step_history.first + len(step_history) - 1
     over = bool(attempt.ended) or bool(attempt.gone)
     complete = attempt.complete_until
-    findings = detector.detect(rows, complete, newest, detector.LIMITS, over=over)
+    findings = detector.detect(rows, complete, newest, limits, over=over)
     return [context.dated(finding) for finding in findings]

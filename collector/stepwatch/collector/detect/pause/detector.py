@@ -21,6 +21,7 @@ from stepwatch.collector.detect.hang import (
     cause_of,
     is_interpreter_held,
 )
+from stepwatch.collector.detect.hang.thresholds import Thresholds as HangThresholds
 from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import phase_name
@@ -49,44 +50,47 @@ LIMITS = Thresholds()
 """The shipped thresholds."""
 
 
-def detect(stall: Stall | None, limits: Thresholds) -> list[Finding]:
+def detect(
+    stall: Stall | None, limits: Thresholds, explained: HangThresholds = HANG
+) -> list[Finding]:
     """Return at most one finding: a stall that did not begin as a hang, and is worth a ticket.
 
     It stays a finding beyond `Stall.hang_seconds`: the hang found then explains it.
+    `explained` holds the hang detector's thresholds.
     """
     if stall is None or stall.hang_seconds <= stall.allowed_seconds:
         return []
     if not stall.outside and stall.answer.unobserved:
         return []  # the blocking rank is not observed
-    if stall.seconds < max(_least_seconds(stall, limits), stall.usual_seconds):
+    if stall.seconds < max(_least_seconds(stall, limits, explained), stall.usual_seconds):
         return []
-    return [_finding(stall)]
+    return [_finding(stall, explained)]
 
 
-def _least_seconds(stall: Stall, limits: Thresholds) -> float:
+def _least_seconds(stall: Stall, limits: Thresholds, explained: HangThresholds) -> float:
     """Return the stall duration that is worth a ticket, if no earlier wait took longer."""
     quiet = stall.activity is Activity.IDLE
     if stall.marked:  # it may take any time, unless earlier pauses give a limit
-        return HANG.held_seconds if stall.usual_seconds else HANG.pause_seconds
+        return explained.held_seconds if stall.usual_seconds else explained.pause_seconds
     if stall.over:
-        return HANG.legal_seconds if quiet else limits.least_seconds
+        return explained.legal_seconds if quiet else limits.least_seconds
     if not stall.waiting:
         return limits.quiet_seconds if quiet and len(stall.ranks) > 1 else limits.least_seconds
     # A rank that uses a CPU usually computes for the job: an evaluation without a mark.
     computes = bool(stall.outside) and all(
         item.work is None or Work.CPU in item.work for item in stall.outside
     )
-    is_locked = any(is_interpreter_held(item, HANG) for item in stall.outside)
-    return HANG.legal_seconds if computes and not is_locked else limits.quiet_seconds
+    is_locked = any(is_interpreter_held(item, explained) for item in stall.outside)
+    return explained.legal_seconds if computes and not is_locked else limits.quiet_seconds
 
 
-def _finding(stall: Stall) -> Finding:
+def _finding(stall: Stall, explained: HangThresholds) -> Finding:
     holders = holding(stall)
     named = holders[0] if len(holders) == 1 < len(stall.ranks) or stall.over else None
     return build_finding(
         kind=FindingKind.PAUSE,
-        cause=_cause(stall, holders),
-        summary=words.summary(stall, holders, HANG),
+        cause=_cause(stall, holders, explained),
+        summary=words.summary(stall, holders, explained),
         rank=NO_RANK if named is None else named.rank,
         phase="other" if named is None else phase_name(named.phase),
         began_step=min(item.step for item in stall.ranks),
@@ -118,10 +122,10 @@ def holding(stall: Stall) -> list[RankSituation]:
     return [item for item in stall.outside if item not in stall.idle] or stall.outside
 
 
-def _cause(stall: Stall, holders: list[RankSituation]) -> Cause:
+def _cause(stall: Stall, holders: list[RankSituation], explained: HangThresholds) -> Cause:
     """Return busy if a rank is at work, or why it does not arrive if it is known to be idle."""
     if not holders:
         return Cause.UNKNOWN
     if stall.activity is Activity.UNKNOWN or (not stall.waiting and not stall.over):
         return Cause.BUSY if stall.activity is Activity.RUNNING else Cause.UNKNOWN
-    return cause_of(holders[0], stall.diagnostics.diagnoses.get(holders[0].rank), HANG)[0]
+    return cause_of(holders[0], stall.diagnostics.diagnoses.get(holders[0].rank), explained)[0]

@@ -11,4 +11,5 @@ from .detector import LIMITS, detect
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on a job without progress for long that is not shaped like a hang."""
-    return detect(context.once(hang.stalled), LIMITS)
+    limits, explained = context.thresholds(LIMITS), context.thresholds(hang.LIMITS)
+    return detect(context.once(hang.stalled), limits, explained)

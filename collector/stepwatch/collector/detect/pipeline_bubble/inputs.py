@@ -24,8 +24,8 @@ def find(context: DetectionContext) -> list[Finding]:
     baseline = context.baseline.work_of(len(window.stage))
     ideal = None if attempt.schedule is None else attempt.schedule.ideal_bubble_ratio
     lasting = context.once(grown)
-    rare = context.once(rare_stages)
-    findings = detector.detect(window, baseline, ideal, detector.LIMITS, lasting, rare)
+    rare, limits = context.once(rare_stages), context.thresholds(detector.LIMITS)
+    findings = detector.detect(window, baseline, ideal, limits, lasting, rare)
     nodes = attempt.ranks.node_of
     return [context.dated(with_node(finding, window.stage, nodes)) for finding in findings]
 

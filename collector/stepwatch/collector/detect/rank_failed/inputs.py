@@ -22,11 +22,11 @@ _NOT_FINISHED = (LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return the first rank that failed, once no earlier end can arrive."""
-    attempt = context.attempt
+    attempt, limits = context.attempt, context.thresholds(detector.LIMITS)
     on_theirs = rank_ends(attempt)
     ends = [_on_our_clock(context, end) for end in on_theirs]
     waited = max((_age(context, end) for end in ends), default=0.0)
-    if len(ends) < attempt.world and waited < detector.LIMITS.settle_seconds:
+    if len(ends) < attempt.world and waited < limits.settle_seconds:
         return []
     silent: tuple[detector.SilentNode, ...] = ()
     if detector.only_symptoms(ends):
@@ -34,8 +34,7 @@ def find(context: DetectionContext) -> list[Finding]:
         if _may_be_silent(context, began):
             return []
         silent = _silent_nodes(context, began, _stood_seconds(attempt, on_theirs))
-    preempted = _is_preempted(attempt)
-    limits = detector.LIMITS
+    preempted = _is_preempted(attempt, limits.preempted_seconds)
     return detector.detect(ends, attempt.world, preempted, context.wall_s, limits, silent)
 
 
@@ -66,8 +65,8 @@ def _clock_error(context: DetectionContext, rank: int) -> float:
     It is 0 if the network delay explains it: reports arrive late by that delay, and never early.
     """
     delay_s = _delivery_delay(context, rank)
-    allowed = detector.LIMITS.way_seconds
-    return 0.0 if -detector.LIMITS.clock_seconds <= delay_s <= allowed else delay_s
+    limits = context.thresholds(detector.LIMITS)
+    return 0.0 if -limits.clock_seconds <= delay_s <= limits.way_seconds else delay_s
 
 
 def _delivery_delay(context: DetectionContext, rank: int) -> float:
@@ -138,9 +137,9 @@ def _last_seen(context: DetectionContext, node: str) -> float:
     return context.now_s - context.staleness[node]
 
 
-def _is_preempted(attempt: Attempt) -> bool:
+def _is_preempted(attempt: Attempt, valid_seconds: float) -> bool:
     """Return whether a preemption notice was still valid when the newest step ended."""
-    oldest = attempt.newest_s - detector.LIMITS.preempted_seconds
+    oldest = attempt.newest_s - valid_seconds
     stops = (fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.PREEMPTION)
     return any(fact.at >= oldest for fact in stops)
 

@@ -20,5 +20,5 @@ def find(context: DetectionContext) -> list[Finding]:
     if len(bad) and disputes:
         first = int(bad["step"].min())
         disputes = [dispute for dispute in disputes if dispute.first_step < first]
-    findings = detector.detect(disputes, detector.LIMITS)
+    findings = detector.detect(disputes, context.thresholds(detector.LIMITS))
     return [context.dated(finding) for finding in findings]

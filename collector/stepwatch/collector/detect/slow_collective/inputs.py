@@ -45,12 +45,13 @@ def find(context: DetectionContext) -> list[Finding]:
     if findings or context.course is None:
         return findings
     course, lasting = context.course, list[Finding]()
+    limits = context.thresholds(LIMITS)
     # This runs before the check for transfers that always dominate steps: that check knows less.
-    if may_be_slower(course, course.least_wait, LIMITS):
+    if may_be_slower(course, course.least_wait, limits):
         references = context.once(known_elsewhere)
-        found_there = (detect_elsewhere(course, reference, LIMITS) for reference in references)
+        found_there = (detect_elsewhere(course, reference, limits) for reference in references)
         lasting = next(filter(None, found_there), [])
-    lasting = lasting or detect_lasting(course, LIMITS)
+    lasting = lasting or detect_lasting(course, limits)
     dated = [context.dated(with_clock(context, finding)) for finding in lasting]
     return [finding._replace(subject=_largest(context)) for finding in dated]
 
@@ -72,7 +73,7 @@ def known_elsewhere(context: DetectionContext) -> list[Elsewhere]:
             Elsewhere(earlier.waits, f"attempt {first.attempt.number}", beginning.waits)
         )
     alike = context.class_throughput.alike(context.job.name, beginning)
-    if len(alike) >= LIMITS.elsewhere_jobs:
+    if len(alike) >= context.thresholds(LIMITS).elsewhere_jobs:
         longest = UsualWaits(*np.max(alike, axis=0).tolist())
         references.append(Elsewhere(longest, f"{len(alike)} jobs of its class", beginning.waits))
     return references
@@ -123,6 +124,7 @@ def _is_slow_now(context: DetectionContext) -> bool:
 
     This reads a twelfth of the rows, which is nearly always enough.
     """
+    limits = context.thresholds(LIMITS)
     chosen = np.flatnonzero(usable_steps(context.window))[-1:]
     if not len(chosen):
         return False
@@ -130,20 +132,21 @@ def _is_slow_now(context: DetectionContext) -> bool:
     calls, step = collectives_on(context.attempt, newest.clock), int(newest.steps[0])
     newest_waits = waits(calls.of_steps(step, step), calls.groups)
     if not may_be_slow(
-        newest_waits, context.baseline.calls, float(step_seconds(newest)[0]), LIMITS
+        newest_waits, context.baseline.calls, float(step_seconds(newest)[0]), limits
     ):
         return False
     inputs = _inputs(context, 1)
     if inputs is None:
         return False
-    return is_slow_now(inputs.waits, context.baseline.calls, inputs.steps, LIMITS)
+    return is_slow_now(inputs.waits, context.baseline.calls, inputs.steps, limits)
 
 
 def _over(context: DetectionContext, newest: int) -> list[Finding]:
     inputs = _inputs(context, newest)
     if inputs is None:
         return []
-    return detect(inputs.waits, inputs.groups, context.baseline.calls, inputs.steps, LIMITS)
+    limits = context.thresholds(LIMITS)
+    return detect(inputs.waits, inputs.groups, context.baseline.calls, inputs.steps, limits)
 
 
 def _inputs(context: DetectionContext, newest: int) -> _Inputs | None:

@@ -34,7 +34,7 @@ from .stage_transfers import (
     names_of,
     slow_pair,
 )
-from .thresholds import LIMITS
+from .thresholds import LIMITS, Thresholds
 
 _AROUND = tuple(name for name in WORK if name not in STAGE_WORK)
 """Phases that all stages run at the same time, before and after the microbatches pass.
@@ -50,13 +50,13 @@ def find_between_stages(context: DetectionContext) -> list[Finding]:
 
 
 def _clear(context: DetectionContext) -> list[Finding]:
-    waiting = _waiting(context)
+    waiting, limits = _waiting(context), context.thresholds(LIMITS)
     if waiting is None:
         return []
-    findings = detect_between_stages(waiting, LIMITS)
+    findings = detect_between_stages(waiting, limits)
     if findings:  # only a finding justifies a look at every pair of ranks
         sends = _sends(context, waiting.numbers, waiting.ranks)
-        findings = detect_between_stages(waiting._replace(sends=sends), LIMITS)
+        findings = detect_between_stages(waiting._replace(sends=sends), limits)
     return findings
 
 
@@ -65,52 +65,54 @@ def _beyond_schedule(context: DetectionContext) -> list[Finding]:
 
     Ranks that are blocked in sends meanwhile show that the transfer is the cause.
     """
-    window = context.window
+    window, limits = context.window, context.thresholds(LIMITS)
     stages = known_stages(window)
     chosen = np.flatnonzero(usable_steps(window))
-    if len(stages) < 2 or not context.compares_ranks or len(chosen) < LIMITS.certain_few_steps:
+    if len(stages) < 2 or not context.compares_ranks or len(chosen) < limits.certain_few_steps:
         return []
-    newest = window.at(chosen[-LIMITS.window_steps :])
+    newest = window.at(chosen[-limits.window_steps :])
     rows = _send_rows(context, newest.steps)
     if not len(rows):
         return []
     schedule = context.attempt.schedule
     ideal = None if schedule is None else schedule.ideal_bubble_ratio
     microbatches = microbatches_by(ideal, len(stages), rows)
-    waiting = _beyond(newest, stages, microbatches)
-    if not detect_between_stages(waiting, LIMITS):  # nearly always
+    waiting = _beyond(newest, stages, microbatches, limits)
+    if not detect_between_stages(waiting, limits):  # nearly always
         return []
     ranks = _ranks_of(window)
     sends = _sends(context, newest.steps, ranks)
-    if max(sends.values(), default=0.0) < LIMITS.blocked_ratio * float(np.median(waiting.seconds)):
+    if max(sends.values(), default=0.0) < limits.blocked_ratio * float(np.median(waiting.seconds)):
         return []
-    waiting = _beyond(window.at(chosen), stages, microbatches)
-    return detect_between_stages(waiting._replace(sends=sends, ranks=ranks), LIMITS)
+    waiting = _beyond(window.at(chosen), stages, microbatches, limits)
+    return detect_between_stages(waiting._replace(sends=sends, ranks=ranks), limits)
 
 
-def _beyond(part: Window, stages: Sequence[int], microbatches: float) -> Waiting:
+def _beyond(
+    part: Window, stages: Sequence[int], microbatches: float, limits: Thresholds
+) -> Waiting:
     """Return the waits in some steps, with the wait that the schedule derives from their work."""
     may = schedule_wait(part, stages, microbatches)
-    usual = float(np.median(may[-LIMITS.window_steps :]))
+    usual = float(np.median(may[-limits.window_steps :]))
     wait = part.planes["pipeline_wait"].mean(axis=1, dtype=np.float64)
     return Waiting(part.steps, step_seconds(part), wait, may - usual, usual, {}, {}, "its schedule")
 
 
 def _lasting(context: DetectionContext) -> list[Finding]:
     """Return findings on waits that have grown too little for any one step, for minutes."""
-    window = context.window
+    window, limits = context.window, context.thresholds(LIMITS)
     stages = known_stages(window)
     if context.course is None or len(stages) < 2 or not context.compares_ranks:
         return []
-    grown = grown_wait(context.course, window.stage, LIMITS)
+    grown = grown_wait(context.course, window.stage, limits)
     numbers = window.steps[usable_steps(window)]
-    if len(numbers) < LIMITS.window_steps:
+    if len(numbers) < limits.window_steps:
         return []
     beyond = _elsewhere(context, context.course) if grown is None else None
     if grown is None and beyond is None:
         return []
     ranks = _ranks_of(window)
-    pair = slow_pair(_sends(context, numbers, ranks), LIMITS)
+    pair = slow_pair(_sends(context, numbers, ranks), limits)
     if grown is not None:
         return [finding_of(grown, pair, ranks)]
     assert beyond is not None
@@ -119,11 +121,12 @@ def _lasting(context: DetectionContext) -> list[Finding]:
 
 def _elsewhere(context: DetectionContext, course: Course) -> Finding | None:
     """Return the finding on waits that exceed an earlier attempt's, or other jobs' in the class."""
-    if not may_be_slower(course, course.pipeline_wait, LIMITS):
+    limits = context.thresholds(LIMITS)
+    if not may_be_slower(course, course.pipeline_wait, limits):
         return None
     stage, references = context.window.stage, context.once(known_elsewhere)
     findings = (
-        detect_stages_elsewhere(course, stage, reference, LIMITS) for reference in references
+        detect_stages_elsewhere(course, stage, reference, limits) for reference in references
     )
     return next(filter(None, findings), None)
 
@@ -137,19 +140,19 @@ def _ranks_of(window: Window) -> dict[int, list[int]]:
 
 def _waiting(context: DetectionContext) -> Waiting | None:
     """Return the ranks' waits for neighbours; None without stages, or without a baseline."""
-    window = context.window
+    window, limits = context.window, context.thresholds(LIMITS)
     stages = known_stages(window)
     if len(stages) < 2 or not context.compares_ranks:
         return None
     chosen = np.flatnonzero(usable_steps(window))
     baseline = context.baseline.work_of(len(window.stage))
     early_wait = context.early_baseline.get("pipeline_wait")
-    if early_wait is None or len(chosen) < LIMITS.window_steps:
+    if early_wait is None or len(chosen) < limits.window_steps:
         return None
     if any(name not in baseline or np.isnan(baseline[name]).any() for name in WORK):
         return None
     newest = float(window.planes["pipeline_wait"][chosen[-1]].mean(dtype=np.float64))
-    if newest < LIMITS.wait_ratio * float(np.median(early_wait)):
+    if newest < limits.wait_ratio * float(np.median(early_wait)):
         return None  # a look at one row, which is nearly always enough
     part = window.at(chosen)
     waiting = Waiting(
@@ -161,9 +164,9 @@ def _waiting(context: DetectionContext) -> Waiting | None:
         sends={},
         ranks=_ranks_of(window),
     )
-    if not detect_between_stages(waiting, LIMITS):  # nearly always
+    if not detect_between_stages(waiting, limits):  # nearly always
         return None
-    around = _lasting_longest(_longer(part, _AROUND, baseline), part.stage, stages)
+    around = _lasting_longest(_longer(part, _AROUND, baseline), part.stage, stages, limits)
     return waiting._replace(more=waiting.more + around.max(axis=1) - around.mean(axis=1))
 
 
@@ -182,12 +185,14 @@ def _longest(longer: Matrix, stage: SmallIntegers, stages: Sequence[int]) -> Mat
     return np.stack(slowest, axis=1)
 
 
-def _lasting_longest(longer: Matrix, stage: SmallIntegers, stages: Sequence[int]) -> Matrix:
+def _lasting_longest(
+    longer: Matrix, stage: SmallIntegers, stages: Sequence[int], limits: Thresholds
+) -> Matrix:
     """Return the excess of each stage's slowest rank in the newest steps (steps, stages).
 
     The maximum over many ranks would pick a different rank in each step, by chance.
     """
-    usual = np.median(longer[-LIMITS.window_steps :], axis=0)
+    usual = np.median(longer[-limits.window_steps :], axis=0)
     members = [np.flatnonzero(stage == number) for number in stages]
     return longer[:, [int(ranks[np.argmax(usual[ranks])]) for ranks in members]]
 
@@ -202,7 +207,7 @@ def _sends(
     """
     stage_of = {rank: stage for stage, members in ranks.items() for rank in members}
     calls = collectives_on(context.attempt, context.window.clock)
-    newest = numbers[-LIMITS.window_steps :]
+    newest = numbers[-context.thresholds(LIMITS).window_steps :]
     first, last = int(newest[0]), int(newest[-1])
     rows = _send_rows(context, numbers)
     every, where = np.unique(rows["group"], return_inverse=True)
@@ -222,7 +227,7 @@ def _sends(
 def _send_rows(context: DetectionContext, numbers: Integers) -> Rows:
     """Return the sends in the newest of the steps `numbers`."""
     calls = collectives_on(context.attempt, context.window.clock)
-    newest = numbers[-LIMITS.window_steps :]
+    newest = numbers[-context.thresholds(LIMITS).window_steps :]
     rows = calls.of_steps(int(newest[0]), int(newest[-1]))
     sent: Rows = rows[rows["op"] == Op.SEND]
     return sent

@@ -23,7 +23,7 @@ from stepwatch.collector.detect.straggler.intermittent import intermittent
 from stepwatch.collector.detect.straggler.persistent import persistent, worth_a_look
 from stepwatch.collector.detect.straggler.report import finding_of
 from stepwatch.collector.detect.straggler.steps import SlowRank, evaluated_steps
-from stepwatch.collector.detect.straggler.thresholds import LIMITS, Thresholds
+from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
 from stepwatch.signals.arrays import Integers, Vector
 
@@ -72,7 +72,9 @@ def detect(
     reported = [(rank, finding_of(rank, steps, facts, limits)) for rank in unsteady]
     # A finding that costs too little to be reported does not exclude others, either.
     reported = [
-        (rank, finding) for rank, finding in reported if rank.rank in costs or is_worth_it(finding)
+        (rank, finding)
+        for rank, finding in reported
+        if rank.rank in costs or is_worth_it(finding, limits)
     ]
     if partners is not None:
         reported = _beyond_partners(reported, {rank.rank for rank in slow}, partners, numbers)
@@ -80,7 +82,7 @@ def detect(
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
-def is_worth_it(finding: Finding, limits: Thresholds = LIMITS) -> bool:
+def is_worth_it(finding: Finding, limits: Thresholds) -> bool:
     """Return whether it costs enough to be reported before evidence gives its cost."""
     return not finding.lost_ratio < limits.least_lost_unsure
 

@@ -33,13 +33,13 @@ def find(context: DetectionContext) -> list[Finding]:
     attempt = context.attempt
     if not context.compares_ranks:
         return []
-    ranks = compared_ranks(context)
+    ranks, limits = compared_ranks(context), context.thresholds(LIMITS)
     costly = _costly(context)
     if len(ranks) == len(context.window.stage):
         baseline = context.baseline.work_of(attempt.ring.world)
         partners = context.once(partners_in)
         findings = detect(
-            context.window, rank_facts(attempt), LIMITS, baseline, costly, partners=partners
+            context.window, rank_facts(attempt), limits, baseline, costly, partners=partners
         )
     elif len(ranks):
         costly = [rank for rank in costly if rank.node < 0]  # the other nodes are not visible
@@ -47,7 +47,9 @@ def find(context: DetectionContext) -> list[Finding]:
     else:
         return []
     sure = {rank.rank for rank in costly}
-    findings = [finding for finding in findings if finding.rank in sure or is_worth_it(finding)]
+    findings = [
+        finding for finding in findings if finding.rank in sure or is_worth_it(finding, limits)
+    ]
     if not findings:
         return []
     nodes = attempt.ranks.node_of
@@ -62,13 +64,13 @@ def find(context: DetectionContext) -> list[Finding]:
 
 def _costly(context: DetectionContext) -> list[CostlyRank]:
     """Return the ranks named by accumulated evidence."""
-    stage = context.window.stage
-    rarely = alone_and_rarely_slow(context.once(rare_stages), stage, LIMITS)
+    stage, limits = context.window.stage, context.thresholds(LIMITS)
+    rarely = alone_and_rarely_slow(context.once(rare_stages), stage, limits)
     evidence, course = evidence_of(context), context.course
     if evidence is None or course is None:
         return rarely
-    costly = costly_ranks(evidence, stage, LIMITS, course)
-    return costly + alone_and_slower(course, stage, LIMITS) + rarely
+    costly = costly_ranks(evidence, stage, limits, course)
+    return costly + alone_and_slower(course, stage, limits) + rarely
 
 
 def _among(
@@ -82,7 +84,7 @@ def _among(
     findings = detect(
         window_of(context.window, ranks),
         rank_facts(attempt).for_ranks(ranks),
-        LIMITS,
+        context.thresholds(LIMITS),
         {name: seconds[ranks] for name, seconds in baseline.items()},
         columns,
         ranks,

@@ -15,14 +15,12 @@ from . import detector
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on nodes that should send and are stale."""
-    attempt = context.attempt
-    if max(context.staleness.values(), default=0.0) < detector.LIMITS.least_seconds:
+    attempt, limits = context.attempt, context.thresholds(detector.LIMITS)
+    if max(context.staleness.values(), default=0.0) < limits.least_seconds:
         return []
     step = attempt.complete_until
     every = {node: attempt.flush_seconds(node) for node in context.staleness}
-    return detector.detect(
-        context.staleness, step, detector.LIMITS, every, _reporting_nodes(context)
-    )
+    return detector.detect(context.staleness, step, limits, every, _reporting_nodes(context))
 
 
 def _reporting_nodes(context: DetectionContext) -> detector.ReportingNodes:

@@ -30,12 +30,13 @@ def find(context: DetectionContext) -> list[Finding]:
         course_of(context.attempt, newest, clock, len(context.left_out)),
         context.first_steps.baseline(clock),
     )
+    limits = context.thresholds(LIMITS)
     peers = [peer.speed for peer in context.class_throughput.peers(context.job.name)]
-    findings = detect(course, baseline, peers, None, LIMITS)
+    findings = detect(course, baseline, peers, None, limits)
     if (
         findings
     ):  # only a finding needs the grown part of the step: it reads all planes of the window
-        findings = detect(course, baseline, peers, _shift(context), LIMITS)
+        findings = detect(course, baseline, peers, _shift(context), limits)
     least = _least_waiting(context) if findings else None
     if least is not None:
         findings = [with_least_waiting(finding, least) for finding in findings]
@@ -46,16 +47,16 @@ def find(context: DetectionContext) -> list[Finding]:
 
 def _least_waiting(context: DetectionContext) -> LeastWaiting | None:
     """Return the least waiting ranks in the newest steps; None while unknown."""
-    ranks = observed_ranks(context)
+    ranks, limits = observed_ranks(context), context.thresholds(LIMITS)
     window = window_of(context.window, ranks)
     rows = np.flatnonzero(usable_steps(window))
     if not context.compares_ranks or not len(rows):
         return None
     waits = window.plane("collective", rows) + np.nan_to_num(window.plane("pipeline_wait", rows))
     step = float(np.median(step_seconds(window)[rows]))
-    waiters = least_waiting(waits, step, LIMITS)
+    waiters = least_waiting(waits, step, limits)
     # A rank that waits all the same waits for an unobserved rank.
-    hidden = context.unobserved and waiters and waiters.waits > LIMITS.least_wait_gap * step
+    hidden = context.unobserved and waiters and waiters.waits > limits.least_wait_gap * step
     if waiters is None or hidden:
         return None
     return waiters._replace(ranks=tuple(ranks[list(waiters.ranks)].tolist()))

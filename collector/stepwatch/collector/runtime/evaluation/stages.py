@@ -186,7 +186,12 @@ def _before(observation: Observation) -> DetectionContext | None:
     if run is None:
         return None
     return DetectionContext(
-        job, context.now_s, context.class_throughput, wall_s=context.wall_s, attempt=run
+        job,
+        context.now_s,
+        context.class_throughput,
+        wall_s=context.wall_s,
+        attempt=run,
+        thresholds=observation.objectives.thresholds_for(run.job_class),
     )
 
 

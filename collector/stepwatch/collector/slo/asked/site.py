@@ -5,6 +5,8 @@
         slos: [goodput, step-time]
       trial:
         slos: []
+        thresholds:
+          straggler: {least_ratio: 2.0}
     maintenance:
       - from: 2026-11-20T08:00:00Z
         until: 2026-11-20T10:00:00Z
@@ -15,9 +17,10 @@
         project: llama
         team: pretraining
 
-`pages` in a class and the section `alerting` are for `stepwatch build` alone. A class that is not
-named has the SLOs of the class "*", or all SLOs without it. Planned time does not count in any SLO.
-Without a given site file or documents, the files in this folder apply.
+`detect.thresholds` reads `thresholds`. `pages` in a class and the section `alerting` are for
+`stepwatch build` alone. A class that is not named has the SLOs and thresholds of the class "*", or
+all SLOs and the shipped thresholds without it. Planned time does not count in any SLO. Without a
+given site file or documents, the files in this folder apply.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from stepwatch.collector.slo.asked.openslo import default_slos, parse_slo
 from stepwatch.collector.slo.asked.owners import FIELDS, OwnerRule
 from stepwatch.collector.slo.asked.problems import Hints, refuse, validated
 from stepwatch.collector.slo.asked.rates import RateCard, read_rates
-from stepwatch.collector.slo.asked.site_schema import KEYS, REMEDIES, SiteDocument
+from stepwatch.collector.slo.asked.site_schema import KEYS, OTHERS, REMEDIES, SiteDocument
 from stepwatch.collector.slo.asked.yaml_lines import Place
 from stepwatch.collector.slo.objectives import Slo
 from stepwatch.collector.store.accounts import Generation
@@ -41,8 +44,6 @@ from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.phrases import file_problem
 
 Span = tuple[float, float]
-OTHERS = "*"
-"""In a site file: all classes that it does not name."""
 
 
 class Planned(NamedTuple):
@@ -66,9 +67,10 @@ def apart(spans: Iterable[Span]) -> list[Span]:
 
 
 class Objectives(NamedTuple):
-    """Requirements for jobs: SLOs, classes, planned work, rates and owners.
+    """Requirements for jobs: SLOs, classes, planned work, rates, owners and thresholds.
 
     `slos` is by name, `classes` maps a class to SLO names, `rates` is None without a rate card.
+    `thresholds` maps a class to the detectors' thresholds that differ from the shipped ones.
     """
 
     slos: Mapping[str, Slo]
@@ -76,12 +78,18 @@ class Objectives(NamedTuple):
     planned: tuple[Planned, ...] = ()
     rates: RateCard | None = None
     owners: tuple[OwnerRule, ...] = ()
+    thresholds: Mapping[str, Mapping[type, Any]] = {}
 
     def of(self, job_class: str) -> list[Slo]:
         """Return the SLOs for jobs in a class; all of them if the site names no default."""
         default_names = self.classes.get(OTHERS, tuple(self.slos))
         names = self.classes.get(job_class, default_names)
         return [self.slos[name] for name in names]
+
+    def thresholds_for(self, job_class: str) -> Mapping[type, Any]:
+        """Return the changed thresholds for jobs in a class; a named class does not inherit."""
+        others = {} if job_class in self.classes else self.thresholds.get(OTHERS, {})
+        return self.thresholds.get(job_class, others)
 
     def planned_for(self, job_class: str) -> list[Planned]:
         """Return the planned work that jobs in a class are not charged for."""
@@ -127,6 +135,8 @@ class Objectives(NamedTuple):
                 changes.append(f"SLO {name}: revision {words[0]} becomes {words[1]}")
         if self.classes != previous.classes:
             changes.append("SLOs of classes changed")
+        if self.thresholds != previous.thresholds:
+            changes.append("thresholds of classes changed")
         changes += [
             f"planned: {planned.why}" for planned in self.planned if planned not in previous.planned
         ]

@@ -13,6 +13,7 @@ REMEDIES = {
     "classes": "write a class with its slos, such as production: {slos: [goodput]}",
     "classes.slos": "write a list of names of SLOs, [] for none",
     "classes.pages": "write true or false",
+    "classes.thresholds": "write detectors with thresholds, such as straggler: {least_ratio: 2.0}",
     "maintenance": "write a list of from, until and why",
     "maintenance.from": "write a moment, such as 2026-11-20T08:00:00Z",
     "maintenance.until": "write a moment, such as 2026-11-20T10:00:00Z",
@@ -22,20 +23,34 @@ REMEDIES = {
 }
 """Remedies for mistakes by place."""
 
+OTHERS = "*"
+"""In a site file: all classes that it does not name."""
 KEYS = (
-    *("classes", "maintenance", "slos", "pages", "from", "until", "why", "owners", "jobs"),
+    *(
+        "classes",
+        "maintenance",
+        "slos",
+        "thresholds",
+        "pages",
+        "from",
+        "until",
+        "why",
+        "owners",
+        "jobs",
+    ),
     *("alerting", *FIELDS),
 )
 """All keys that a user may have meant."""
 
 
 class SiteClass(Strict):
-    """SLOs for a job class, and whether its urgent alerts page.
+    """SLOs and detectors' thresholds for a job class, and whether its urgent alerts page.
 
-    Without `pages`, only the class production pages.
+    Without `pages`, only the class production pages. `detect.thresholds` validates `thresholds`.
     """
 
     slos: list[str]
+    thresholds: dict[str, Any] = Field(default_factory=dict)
     pages: bool | None = None
 
 
