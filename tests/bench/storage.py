@@ -49,12 +49,12 @@ def measure() -> Iterator[Result]:
         f"on the wire {wire_bytes:.0f} B; 2,700 B reported for ARGUS",
     )
     with tempfile.TemporaryDirectory() as place:
-        raw, compacted, records = _put_together(Path(place))
+        separate, compacted, records = _put_together(Path(place))
     yield Result(
         "a record at rest, segments put together",
         f"{compacted:.1f} B",
         "20 B",
-        f"before that {raw:.1f} B; {records:.1f} records a rank-step, all of the file counted",
+        f"before that {separate:.1f} B; {records:.1f} records a rank-step, all of the file counted",
     )
 
 

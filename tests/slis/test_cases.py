@@ -39,7 +39,7 @@ def run(tmp_path: Path) -> RunRecord:
 
 
 def test_figures_by_hand(run: RunRecord) -> None:
-    assert (run.usual, run.extra, run.elapsed) == (1.0, 4.0, 14.0)
+    assert (run.usual_seconds, run.extra_seconds, run.elapsed_seconds) == (1.0, 4.0, 14.0)
     assert figures.throughput(run) == pytest.approx(900 / 13)
     assert figures.usual_share(run) == pytest.approx(5 / 11), "without the first three"
     assert figures.share_of_all_ranks(run) == pytest.approx(4 / 14)

@@ -51,7 +51,7 @@ def test_a_browser_shows_it_without_an_error_and_asks_nobody(written: Path) -> N
             # What a job calls its class is text here, and no element.
             assert page.get_by_text(MARKUP).count() >= 1 and page.locator("img").count() == 0
             assert visitor.errors == []
-            assert {url for url in visitor.asked if not url.startswith("data:")} == {
+            assert {url for url in visitor.requests if not url.startswith("data:")} == {
                 written.as_uri()
             }
             overflow = "document.documentElement.scrollWidth - window.innerWidth"

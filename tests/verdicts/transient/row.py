@@ -30,6 +30,8 @@ class Row(NamedTuple):
         opening: untrue numbers in the sentences at the opening.
         end: untrue numbers in the sentences at the end.
         price: device-seconds that incidents call lost, over the lost ones.
+        whole_job: number of incidents about no single rank: saves take 29 % of the time even
+            without a fault. The other fields do not include them.
     """
 
     place: str
@@ -43,6 +45,7 @@ class Row(NamedTuple):
     opening: list[str]
     end: list[str]
     price: float
+    whole_job: int
 
 
 @dataclass
@@ -52,10 +55,13 @@ class _Story:
     incidents: dict[str, Incident] = field(default_factory=dict)
     opening: dict[str, str] = field(default_factory=dict)
     transitions: list[str] = field(default_factory=list)
+    whole_job: set[str] = field(default_factory=set)
 
     def take(self, now: float, documents: list[dict[str, Any]]) -> None:
         """Add the incidents after the evaluation at second `now`."""
-        moved = [incident_from(document) for document in documents]
+        every = [incident_from(document) for document in documents]
+        moved = [incident for incident in every if incident.rank >= 0]
+        self.whole_job |= {incident.id for incident in every if incident.rank < 0}
         self.transitions += [notice.transition for notice in notices_of(self.incidents, moved, now)]
         for incident in moved:
             self.incidents[incident.id] = incident
@@ -93,6 +99,7 @@ def row_of(case: Case) -> Row:
         ],
         lost_seconds
         / max(sum(effect.seconds for effect in actual.values()) * scenario.ranks, 1e-9),
+        len(story.whole_job),
     )
 
 

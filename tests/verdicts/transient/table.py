@@ -51,6 +51,7 @@ def _sums(rows: Sequence[Row]) -> list[str]:
         f"{sum(row.causes for row in rows)} of another cause; untrue numbers: "
         f"{sum(len(row.opening) for row in rows)} at the opening, "
         f"{sum(len(row.end) for row in rows)} at the end",
+        f"{sum(row.whole_job for row in rows)} more incidents about the time that all saves take",
     ]
 
 
