@@ -1,4 +1,4 @@
-"""A plain DDP loop without a line of ours; one rank waits for something, or never ends."""
+"""A plain DDP loop without stepwatch; one rank waits for something, or never ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Uploader(threading.Thread):
         self._server = socket.create_server(("127.0.0.1", 0))
 
     def run(self) -> None:
-        """Ask, and wait."""
+        """Send the request and wait."""
         with socket.create_connection(self._server.getsockname()) as peer:
             peer.recv(1)
 

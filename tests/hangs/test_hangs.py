@@ -1,6 +1,6 @@
-"""Three real Gloo ranks, a real agent and a real collector: which rank, which line, which call.
+"""Three real Gloo ranks, a real agent and a real collector: the named rank, line and call.
 
-Ranks that hang are forked; torchrun starts those that end, since it is what ends the others.
+Ranks that hang are forked. Torchrun starts those that end, because it ends the others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Incident = dict[str, Any]
 
 
 Trainer = Callable[[Path, str], AbstractContextManager[None]]
-"""Trains below a folder with a fault for as long as the context lasts."""
+"""Trains below a folder with a fault while the context lasts."""
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -95,7 +95,7 @@ def _end(pid: int) -> None:
 
 
 def incident_of(folder: Path, fault: str, kinds: tuple[str, ...], trainer: Trainer) -> Incident:
-    """The first incident of one of `kinds` with its evidence, once the agent has asked."""
+    """Return the first incident of one of `kinds` with its evidence, once the agent has asked."""
     service = Service(Store.sqlite(folder / "store.db"))
     with serving(make_api(service)) as url, trainer(folder, fault):
         agent = Agent(AgentOptions(folder / "rings", folder / "spool", url, "n1", port=None))

@@ -32,7 +32,7 @@ PAGES = ("hang", "desync")
 
 @contextmanager
 def trained(folder: Path, scenario: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Train below `folder` as `scenario` says, without a line of ours."""
+    """Train below `folder` as `scenario` says, without stepwatch in the loop."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     words = [sys.executable, "-m", "stepwatch.cli", "run", "--job", JOB, "--", *torchrun]
     words += [f"--nproc-per-node={WORLD}", str(PROGRAM), scenario]
@@ -47,7 +47,7 @@ def trained(folder: Path, scenario: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def incidents(folder: Path, scenario: str, until_kind: str = "") -> list[dict[str, Any]]:
-    """Incidents of a run, until one of a kind is open or the run ends."""
+    """Return the incidents of a run once one of a kind is open, or the run ends."""
     store = Store.sqlite(folder / "store.db")
     service = Service(store)
     with serving(make_api(service)) as url, trained(folder, scenario) as process:

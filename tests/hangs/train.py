@@ -1,4 +1,4 @@
-"""A small trainer on Gloo that goes wrong on one rank in one way; run by torchrun."""
+"""A small trainer on Gloo that fails on one rank in one way; torchrun runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAULTY_RANK, FAULTY_STEP, STEPS = 1, 12, 4000
 
 
 def load_shard(fault: str) -> None:
-    """Where the faulty rank is found."""
+    """Fail as `fault` says: a verdict must name this function."""
     if fault == "gil":
         ctypes.PyDLL(None).sleep(120)
     elif fault == "stop":
@@ -43,16 +43,16 @@ def share_metrics(watch: Watch, values: torch.Tensor) -> None:
 
 
 def save(watch: Watch, step: int, seconds: float) -> None:
-    """All ranks write, and meet."""
+    """Checkpoint for `seconds`, then wait for all ranks."""
     with watch.checkpoint(step):
         time.sleep(seconds)
         dist.barrier()
 
 
 def train_unevenly(watch: Watch, rank: int) -> None:
-    """Rank 0 is out of data first; then the faulty rank is slow."""
+    """Run rank 0 out of data first; then the faulty rank is slow."""
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
-    watch.attach(model=model)  # else a wait for the slow rank is work of the others' backward
+    watch.attach(model=model)  # else the others' backward includes the wait for the slow rank
     with model.join():
         for number in range(20 if rank == 0 else STEPS):
             with watch.step(tokens=8) as step:
@@ -67,7 +67,7 @@ def train_unevenly(watch: Watch, rank: int) -> None:
 
 def train(fault: str) -> None:
     dist.init_process_group("gloo")
-    twins = [dist.new_group(), dist.new_group()]  # of the same members as all ranks
+    twins = [dist.new_group(), dist.new_group()]  # with the same members as the world
     watch = Watch.from_env(job="hangs")
     rank = dist.get_rank()
     if fault == "save":

@@ -1,12 +1,12 @@
-"""Shapes in which secrets occur in logs and settings; `<` and `>` mark what must not get out.
+"""Shapes of secrets in logs and settings; `<` and `>` enclose the part that must not get out.
 
-The tokens are made up. Their forms are those that the services document.
+The tokens are invented. The services document their forms.
 """
 
 from __future__ import annotations
 
 _A = "Q7xZk9JvT2mWb4Rn8LcY"
-"""Twenty letters and digits that stand for anything a service draws at random."""
+"""Twenty letters and digits in place of a service's random text."""
 _HEX = "9f8e7d6c5b4a39281706f5e4d3c2b1a0"
 
 LINES = (

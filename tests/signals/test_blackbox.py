@@ -42,12 +42,12 @@ def identity(capacity: int = 16, ring_id: int = 7) -> Identity:
 
 
 def write(ring: RingWriter, number: int) -> None:
-    """Record `number` says its number three times, so that a mixed-up one shows."""
+    """Write the record `number`, which repeats its number three times to show mixed-up records."""
     ring.write(Kind.LIFECYCLE, number, number * 10, 1, number, f"n{number}".encode())
 
 
 def numbers(read: RingRows) -> list[int]:
-    """Numbers read, each checked against every place that holds it."""
+    """Return the numbers of the read records, each checked in all its places."""
     rows = read.rows.get(Kind.LIFECYCLE, np.zeros(0, dtype=DTYPES[Kind.LIFECYCLE]))
     for row in rows:
         number = int(row["seq"])
@@ -152,7 +152,7 @@ def test_a_killed_writer_leaves_every_committed_record(tmp_path: Path) -> None:
         read = reader.read()
         records = numbers(read)
         expected = list(range(max(1, reader.head - 63), reader.head + 1))
-        # The slot that was being overwritten when the kill came may have lost its old record.
+        # The slot that was being overwritten at the kill may have lost its old record.
         assert records in (expected, expected[1:])
         assert len(records) + read.overruns == reader.head
         assert read.torn == 0

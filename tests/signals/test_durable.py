@@ -1,4 +1,4 @@
-"""A file holds its old or its new content, and nothing is left beside it."""
+"""A file holds its old or its new content, and no other file remains."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Golden files of the format of segments and of rings: their bytes mean today what they meant.
+"""Golden files of the segment and ring formats: their bytes keep their meaning.
 
-A test here fails when the bytes change under the same number.
+A test here fails if the bytes change under the same number.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ RING = gzip.decompress((FOLDER / "ring-1.gz").read_bytes())
 
 
 def expected(name: str) -> Any:
-    """What a fixture holds."""
+    """Return the content of a fixture."""
     return json.loads((FOLDER / f"{name}.json").read_text())
 
 
 def plain(value: Any) -> Any:
-    """A value as the fixtures' JSON spells it."""
+    """Return a value as the fixtures' JSON spells it."""
     if isinstance(value, bytes):
         return value.decode("latin-1")
     special = isinstance(value, float) and value - value != 0
@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 
 
 def check(kind: Kind, rows: Rows, written: dict[str, list[Any]]) -> None:
-    """Every field is there; one that the writer did not have is unknown."""
+    """Check every field; a field that the writer lacks is unknown."""
     for name in rows.dtype.names or ():
         values = [plain(value) for value in rows[name].tolist()]
         unknown = [plain(UNKNOWN[kind][name])] * len(rows)
@@ -53,7 +53,7 @@ def check(kind: Kind, rows: Rows, written: dict[str, list[Any]]) -> None:
 
 
 def golden_identity() -> Identity:
-    """Identity of the golden ring; a field that came later has its default."""
+    """Return the golden ring's identity; fields of later versions have their default."""
     identity: dict[str, Any] = expected("ring-1")["identity"]
     for name in ("mesh_index", "mesh_size"):
         identity[name] = tuple(identity[name])
@@ -76,7 +76,7 @@ def test_the_golden_segment_is_written_again_byte_for_byte() -> None:
     number, header, payload, size = frame.open_frame(wire.write_sent(wire.read_sent(SEGMENT)))
     golden_number, golden_header, golden_payload, golden_size = frame.open_frame(SEGMENT)
     assert (number, header, size) == (golden_number, golden_header, golden_size)
-    # Another release of zstd may compress otherwise: what it compresses is the same.
+    # Another release of zstd may compress in another way: the content is the same.
     inflate = format1._codec.inflate
     assert inflate(payload, size) == inflate(golden_payload, size)
     assert len(payload) == pytest.approx(len(golden_payload), rel=0.05)

@@ -1,4 +1,4 @@
-"""Rows of one layout become rows of another by name; what does not fit is unknown, never wrong."""
+"""Rows of one layout become rows of another by name; a value that does not fit is unknown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True)
 
 
 def converted(value: object, source: str, target: str, unknown: Any) -> Any:
-    """One value written as `source` and read as `target`."""
+    """Return a value that was written as `source` and read as `target`."""
     source_dtype, target_dtype = np.dtype([("x", source)]), np.dtype([("x", target)])
     rows = np.array([(value,)], dtype=source_dtype)
     return Converter(source_dtype, target_dtype, {"x": unknown})(rows)["x"][0].item()

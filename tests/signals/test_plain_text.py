@@ -1,4 +1,4 @@
-"""Text from elsewhere: what a terminal obeys goes, all that people write stays."""
+"""Text from elsewhere loses everything that a terminal obeys, and keeps all human writing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file by which a rank learns of its agent: read whole or not at all, and never a wait."""
+"""The file that shows a rank its agent is read whole or not at all, and never makes a wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tells one process from another."""
+"""The variables of a process's start are read from the kernel."""
 
 from __future__ import annotations
 

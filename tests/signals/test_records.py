@@ -29,7 +29,7 @@ def test_every_record_starts_with_the_same_fields() -> None:
 
 
 def test_kinds_keep_their_numbers() -> None:
-    # Written down: a number that stood for a kind once stands for it for ever.
+    # Written down: a kind keeps its number for ever.
     assert {kind.name: int(kind) for kind in Kind}.items() >= {
         *(("STEP", 1), ("COLLECTIVE", 2), ("CHECKPOINT", 3), ("LIFECYCLE", 4), ("GROUP", 5)),
         *(("RANK_STATE", 6), ("HOST", 7), ("GAP", 8), ("CURSOR", 9), ("NUMERICS", 10)),

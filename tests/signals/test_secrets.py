@@ -20,7 +20,7 @@ _LEAST_PART = 4
 
 
 def _plain(value: Any) -> Any:
-    """The shape without the marks around its secret."""
+    """Return the shape without the marks around its secret."""
     if isinstance(value, str):
         return _MARKED.sub(r"\1", value)
     if isinstance(value, dict):
@@ -31,7 +31,7 @@ def _plain(value: Any) -> Any:
 
 
 def _secrets(value: Any) -> Iterator[str]:
-    """What the marks of a shape enclose."""
+    """Return the parts that the marks of a shape enclose."""
     if isinstance(value, str):
         yield from _MARKED.findall(value)
     elif isinstance(value, dict):

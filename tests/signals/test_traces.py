@@ -8,7 +8,7 @@ from stepwatch.signals import traces
 
 
 def test_ids_are_a_pure_function_that_never_changes() -> None:
-    # Written down: what one version sends, another one and the logs must find again.
+    # Written down: another version and the logs must find the same ids again.
     assert f"{traces.trace_id('job', 0, 812):032x}" == "115398d74ed81197236fcdeb04fb3d99"
     assert f"{traces.span_id('job', 0, 812, 5, 'step'):016x}" == "95e093d8cced7741"
 

@@ -119,7 +119,7 @@ def totals(scores: Sequence[Score]) -> Totals:
 
 
 def share(answers: Iterable[bool | None]) -> float:
-    """Return the share of true values among those that are not None; NaN without any."""
+    """Return the share of true values, without those that are None; NaN without any."""
     flags = [answer for answer in answers if answer is not None]
     return sum(flags) / len(flags) if flags else math.nan
 

@@ -1,1 +1,1 @@
-"""What each legal wait and each real stall leads to: an incident, a page, and after how long."""
+"""The result of each legal wait and each real stall: an incident, a page, and their times."""

@@ -1,7 +1,7 @@
 """Print the table: `python -m tests.hangs.table [--real] [--processes N]`.
 
-Made records go through the real collector on a clock that is moved: the full product. With `--real`
-chosen rows are played by real ranks on Gloo, with a real agent.
+Synthetic records go through the real collector on a simulated clock: the full product. With
+`--real`, real ranks on Gloo play chosen rows, with a real agent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WIDTH = 66
 
 
 def printed(played: Iterable[tuple[Row, Answer]]) -> int:
-    """Print each row and how many answers are wrong; returns that number."""
+    """Print each row and the number of wrong answers; return that number."""
     print(f"{'row':{_WIDTH}}  incident    page  what is wrong")
     wrong, counts = 0, dict.fromkeys(Kind, 0)
     for row, answer in played:
@@ -37,7 +37,7 @@ def _seconds(value: float | None) -> str:
 
 
 def main(words: list[str]) -> int:
-    """Print the table; 1 where an answer is wrong."""
+    """Print the table; return 1 if an answer is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.hangs.table", description=__doc__)
     parser.add_argument("--real", action="store_true", help="play chosen rows by real ranks")
     parser.add_argument("--processes", type=int, default=1, help="rows of made records at a time")

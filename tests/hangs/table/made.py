@@ -1,4 +1,4 @@
-"""Rows by made records: three ranks, an agent's readings once a second, the real collector."""
+"""Rows of synthetic records: three ranks, an agent's readings once a second, the real collector."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHORT_SECONDS = 10.0
 """Waits of a loop before its stall."""
 _PAGES = ("hang", "desync")
 _STANDSTILLS = (*_PAGES, "pause")
-"""What is said of a wait; that ranks are slow on a busy machine is another matter."""
+"""Kinds that report a wait; slow ranks on a busy machine do not count."""
 _RATES = {
     Shape.BYTES: {"tcp_bytes": 1e5, "cpu_seconds": 0.03},
     Shape.CPU: {"cpu_seconds": 0.95},
@@ -46,11 +46,11 @@ class Job:
         self._send({Kind.GROUP: group_rows(GROUP, range(WORLD))})
 
     def train(self, steps: int, waited: float = 0.0) -> None:
-        """Make steps; the rank waited in the first one, and the others for it."""
+        """Make steps; in the first one the rank waited, and the others waited for it."""
         for _ in range(steps):
             self._clock.advance(1.0)
             rows = step_rows([self._step], range(WORLD), 1.0)
-            row_ranks = rows["rank"] == self._row.rank  # none where all are inside
+            row_ranks = rows["rank"] == self._row.rank  # none if all ranks are inside
             phase = "eval_ns" if self._row.marked else "other_ns"
             rows[phase][row_ranks] += round(waited * NANOSECONDS)
             rows["collective_ns"][~row_ranks] += round(waited * NANOSECONDS)
@@ -60,7 +60,7 @@ class Job:
             self._send({Kind.RANK_STATE: self._states(0.05), Kind.STEP: rows})
 
     def wait(self, seconds: float, works: float) -> None:
-        """Let the rank wait; it shows signs of work for so long."""
+        """Let the rank wait; it shows signs of work for `works` seconds."""
         for passed in range(1, math.ceil(seconds) + 1):
             self._clock.advance(1.0)
             if passed <= works:
@@ -88,7 +88,7 @@ class Job:
 
 
 def answer_of(row: Row) -> Answer:
-    """What the collector says of one row."""
+    """Return the collector's answer to one row."""
     with TemporaryDirectory() as folder:
         store, clock = Store.sqlite(Path(folder, "store.db")), HandClock()
         try:
@@ -101,7 +101,7 @@ def answer_of(row: Row) -> Answer:
 
 
 def _play(job: Job, clock: HandClock, row: Row) -> float:
-    """Play a row; returns the wall time at which its wait began, the first one of legal waits."""
+    """Play a row; return the wall time at which its wait began, the first one of legal waits."""
     job.train(STEPS_BEFORE)
     if row.kind is RowKind.LEGAL:
         began = clock.wall
@@ -121,7 +121,7 @@ def _play(job: Job, clock: HandClock, row: Row) -> float:
 
 
 def answer_from(store: Store, job: str, began: float) -> Answer:
-    """What incidents of a job say of a wait that began at a wall time."""
+    """Return the incidents' answer to a wait that began at a wall time."""
     since = [incident for incident in store.incidents(job) if incident["last_seen_at"] >= began]
     about = [incident for incident in since if incident["kind"] in _STANDSTILLS]
     opened = [
@@ -146,7 +146,7 @@ def answer_from(store: Store, job: str, began: float) -> Answer:
 
 
 def _openings(incident: dict[str, Any]) -> list[float]:
-    """When an incident was opened, and opened again."""
+    """Return when an incident was opened, and opened again."""
     return [
         event["at"] for event in incident["timeline"] if event["event"] in ("opened", "reopened")
     ]

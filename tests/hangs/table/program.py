@@ -1,7 +1,7 @@
 """One rank of a row that real processes play; torchrun starts it.
 
-Words: shape, seconds of the wait, seconds of work, `marked` or not, the rank that waits, how many
-times, the port that bytes come from. A wait of `inf` seconds never ends.
+Words: shape, seconds of the wait, seconds of work, `marked` or not, the waiting rank, number of
+waits, the port that sends bytes. A wait of `inf` seconds never ends.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ time.sleep(float(sys.argv[2]))
 
 
 def download(port: int) -> None:
-    """Receive until the other end closes; where it sends no more and stays, for ever."""
+    """Receive until the other end closes; if it only stops sending, wait for ever."""
     with socket.create_connection(("127.0.0.1", port)) as peer:
         while peer.recv(1 << 16):
             pass
 
 
 def compute(seconds: float) -> None:
-    """Use a CPU for so long."""
+    """Use a CPU for the given seconds."""
     end, matrix = time.monotonic() + seconds, torch.randn(64, 64)
     while time.monotonic() < end:
         matrix = torch.tanh(matrix @ matrix)
 
 
 def wait(shape: Shape, seconds: float, works: float, port: int) -> None:
-    """Hold the others up for so long, and be at work for `works` seconds of it."""
+    """Hold the others up for the wait's seconds, and work for `works` seconds of it."""
     idle_seconds = min(seconds, FOR_EVER) - works
     if shape is Shape.BYTES:
         download(port)
@@ -61,7 +61,7 @@ def wait(shape: Shape, seconds: float, works: float, port: int) -> None:
 
 
 def main(words: list[str]) -> None:
-    """Train, wait in between, and train on."""
+    """Train, wait in between, and continue to train."""
     shape, seconds, works = Shape(words[0]), float(words[1]), float(words[2])
     marked, rank, times, port = words[3] == "marked", int(words[4]), int(words[5]), int(words[6])
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""Chosen rows by real ranks on Gloo, with a real agent and collector, several jobs at a time."""
+"""Chosen rows on real Gloo ranks, with a real agent and collector, several jobs at a time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CHOSEN = (
 
 
 class Started(NamedTuple):
-    """A job that plays a row: its launcher, its name, and the file of when waits began."""
+    """A job that plays a row: its launcher, its name, and the file with the times of its waits."""
 
     row: Row
     launcher: subprocess.Popen[bytes]
@@ -122,11 +122,11 @@ def _started(row: Row, folder: Path, job: str) -> Iterator[Started]:
 
 
 def _end(launcher: subprocess.Popen[bytes]) -> None:
-    """End the launcher and all that it started: its ranks have sessions of their own."""
+    """End the launcher and all its processes: its ranks have their own sessions."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True)
     parents = {int(pid): int(parent) for pid, parent in map(str.split, listed.stdout.splitlines())}
     ending = [launcher.pid]
-    for pid in ending:  # grows
+    for pid in ending:  # the list grows meanwhile
         ending += [child for child, parent in parents.items() if parent == pid]
     for pid in ending:
         try:
@@ -138,7 +138,7 @@ def _end(launcher: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _sender(seconds: float, *, closes: bool) -> Iterator[int]:
-    """A port that sends bytes for so long to who connects, and then closes or stays silent."""
+    """Open a port that sends bytes to its client for some seconds, then closes or stays silent."""
     connections: list[socket.socket] = []
 
     def serve(server: socket.socket) -> None:
@@ -178,7 +178,7 @@ def _seconds(row: Row) -> float:
 
 
 def _moments(started: Started) -> list[float]:
-    """Wall times at which waits of a job began."""
+    """Return the wall times at which waits of a job began."""
     assert started.began.exists(), f"{started.job} did not come to its wait"
     return [float(line) for line in started.began.read_text().split()]
 

@@ -1,4 +1,4 @@
-"""The rows of the table: waits that are legal, and stalls that are not, of the same shapes."""
+"""The rows of the table: legal waits, and real stalls of the same shapes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 LEGAL_SECONDS = (5.0, 10.0, 20.0, 40.0, 80.0, 120.0)
 WORK_BEFORE_SECONDS = 10.0
-"""For how long a rank that stalls shows signs of work first."""
+"""Seconds in which a rank shows signs of work before it stalls."""
 WAITS_OF_LOOP = 3
 
 
 class Shape(StrEnum):
-    """What the rank does that the others wait for."""
+    """The activity of the rank that the others wait for."""
 
     BYTES = "bytes move"
     CPU = "CPU"
@@ -34,13 +34,15 @@ class Kind(StrEnum):
 
 
 ALL_INSIDE = -1
-"""In place of the rank that waits: all ranks are inside one collective, which takes its time."""
+"""In place of the waiting rank: all ranks are inside one long collective."""
 
 
 class Row(NamedTuple):
-    """One wait. It is `marked` as an evaluation or not, of rank 0 or another, or of `ALL_INSIDE`;
-    in a loop it comes three times, once otherwise, and a stall in a loop comes after two waits of
-    ten seconds."""
+    """One wait.
+
+    It is `marked` as an evaluation or not, and belongs to rank 0, another rank, or `ALL_INSIDE`. In
+    a loop a legal wait comes three times, and a stall comes after two waits of ten seconds.
+    """
 
     kind: Kind
     seconds: float
@@ -60,9 +62,12 @@ class Row(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Seconds from the beginning of the wait to the first incident and the first page, None where
-    there was none; the ranks that they named, the words of the incident, and incidents of other
-    kinds meanwhile."""
+    """The answer to one wait.
+
+    It holds the seconds from the beginning of the wait to the first incident and the first page
+    (None without one), the ranks that they named, the incident's words, and meanwhile incidents of
+    other kinds.
+    """
 
     incident: float | None
     page: float | None
@@ -72,7 +77,7 @@ class Answer(NamedTuple):
 
 
 def rows() -> Iterator[Row]:
-    """The full product, legal waits first, and the same of transfers that all ranks are inside."""
+    """Return the full product, legal waits first, and the same transfers with all ranks inside."""
     for seconds, shape, marked, rank, in_loop in itertools.product(
         LEGAL_SECONDS, Shape, (False, True), (0, 2), (False, True)
     ):
@@ -89,7 +94,7 @@ def rows() -> Iterator[Row]:
 
 
 def faults(row: Row, answer: Answer) -> list[str]:
-    """What is wrong with an answer: a page on a legal wait of up to a minute, a stall without."""
+    """Return an answer's faults: a page on a legal wait of up to a minute, an unpaged stall."""
     problems = []
     if row.kind is Kind.LEGAL and row.seconds <= 60.0 and answer.page is not None:
         problems.append("a page on a legal wait of up to a minute")

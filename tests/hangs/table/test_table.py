@@ -1,4 +1,4 @@
-"""Legal waits page nobody for a minute, and real stalls page within two, whatever their shape."""
+"""Legal waits page no operator for a minute, and real stalls page within two, in every shape."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_whole_table(row: Row) -> None:
 def test_a_stall_that_is_not_marked_is_said_within_ten_seconds_of_its_end_of_work(
     shape: Shape,
 ) -> None:
-    """What computes for ten seconds first may be an evaluation: it is said once it does not."""
+    """A rank that computes for ten seconds may be evaluating: it is reported when it stops."""
     answer = answer_of(Row(Kind.STALL, math.inf, shape, marked=False, rank=0, in_loop=False))
     assert answer.incident is not None and answer.incident <= 20.0
 

@@ -1,4 +1,4 @@
-"""Rings of writers of other versions are read by field name; damage is a condition with a name."""
+"""Rings of other writers' versions are read by field name; damage is a condition with a name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LATER = 99
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A ring with two LIFECYCLE records, of this version."""
+    """Return a ring of this version with two LIFECYCLE records."""
     ring = RingWriter(tmp_path / "3", Identity("job", 0, 3, 4, "node-1", 1, 7, 16))
     for number in (1, 2):
         ring.write(Kind.LIFECYCLE, number, number * 10, 1, number, b"now")
@@ -39,14 +39,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def block(*texts: tuple[int, str]) -> bytes:
-    """A layout block as the writer of another version packs it."""
+    """Return a layout block as another version's writer packs it."""
     content = b"".join(struct.pack("<HH", kind, len(text)) for kind, text in texts)
     content += "".join(text for _, text in texts).encode()
     return head(len(texts), LAYOUT_AT + 24, content) + content
 
 
 def head(count: int, offset: int, content: bytes) -> bytes:
-    """The fixed fields of a layout block, with the checksum of these contents."""
+    """Return the fixed fields of a layout block, with the checksum of `content`."""
     fields = struct.pack("<8sHHII", b"SWLAYOUT", 1, count, offset, len(content))
     return fields + zlib.crc32(content, zlib.crc32(fields)).to_bytes(4, "little")
 
@@ -59,14 +59,14 @@ def patch(path: Path, offset: int, data: bytes) -> None:
 
 
 def put_slot(path: Path, seq: int, kind: int, body: bytes) -> None:
-    """Write a whole slot as a later version may, and move the head on to it."""
+    """Write a whole slot as a later version may, and advance the head to it."""
     slot = (struct.pack("<QHH", seq, kind, 0) + body).ljust(SLOT_SIZE - 4, b"\0")
     patch(path, HEADER_SIZE + (seq - 1) * SLOT_SIZE, slot + zlib.crc32(slot).to_bytes(4, "little"))
     patch(path, HEAD_AT, seq.to_bytes(8, "little"))
 
 
 def set_version(path: Path, version: int) -> None:
-    """Make a ring one of another identity version."""
+    """Give a ring another identity version."""
     raw = bytearray(path.read_bytes()[:IDENTITY_CRC_AT])
     raw[8:12] = version.to_bytes(4, "little")
     patch(path, 0, bytes(raw) + zlib.crc32(raw).to_bytes(4, "little"))
@@ -109,7 +109,9 @@ def test_records_of_kinds_that_rings_do_not_carry_are_counted_and_are_not_torn(
 ) -> None:
     patch(path, LAYOUT_AT, block((Kind.LIFECYCLE, f"{SLOT} event:u2"), (LATER, f"{SLOT} x:i8")))
     put_slot(path, 3, kind, b"")
-    put_slot(path, 4, Kind.STEP, b"")  # known here, and not described by this ring
+    put_slot(
+        path, 4, Kind.STEP, b""
+    )  # this version knows the kind, but the ring does not describe it
     reader = RingReader(path)
     read = reader.read()
     assert (read.torn, read.overruns, read.next_seq) == (0, 0, 5)
@@ -198,7 +200,7 @@ def test_too_large_a_layout_is_refused_when_the_ring_is_made(
 
 
 def reads_or_refuses(path: Path) -> None:
-    """A ring is read, or refused in one line; nothing else happens."""
+    """Read a ring, or refuse it in one line; nothing else may happen."""
     try:
         reader = RingReader(path)
     except RingError:

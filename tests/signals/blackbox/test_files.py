@@ -1,4 +1,4 @@
-"""A ring whose file was removed or cut goes on in a new one, and its writer lives."""
+"""A removed or cut ring continues in a new file, and its writer lives."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_removed_ring_goes_on_with_all_its_records(tmp_path: Path) -> None:
     assert ring.condition() is FileCondition.REMOVED
     ring.renew(FileCondition.REMOVED)
     write(ring)
-    words[8] = words[8]  # what a timeline holds still leads into the ring
+    words[8] = words[8]  # a timeline's old view still leads into the ring
     assert ring.condition() is FileCondition.WHOLE
     assert seqs(path) == [1, 2, 3, 4, 5]
     reader = RingReader(path)
@@ -131,7 +131,7 @@ def test_a_cut_ring_without_a_place_ends_no_rank(tmp_path: Path) -> None:
 
 
 def test_without_a_new_ring_a_store_into_a_cut_one_is_fatal(tmp_path: Path) -> None:
-    """The reason for all of this, and the check that the tests above can fail."""
+    """The reason for renewed rings, and the check that the tests above can fail."""
     assert _cut(tmp_path / "0", 0, "kept") == -7, "SIGBUS"
 
 

@@ -1,4 +1,4 @@
-"""Every pattern finds its examples, and nothing else, in time that grows with the line alone."""
+"""Every pattern finds its examples and nothing else, in time linear in the line's length."""
 
 from __future__ import annotations
 

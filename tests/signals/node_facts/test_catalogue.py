@@ -1,4 +1,4 @@
-"""The catalogues of facts and of XID errors: whole, consistent, and decoded as real lines ask."""
+"""The catalogues of facts and of XID errors are complete and consistent, and decode real lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_every_fact_is_in_the_catalogue_once() -> None:
 
 
 def test_facts_keep_their_numbers() -> None:
-    # Written down: a number that stood for a fact once stands for it for ever.
+    # Written down: a fact keeps its number for ever.
     assert [(fact.name, int(fact)) for fact in NodeFact][:5] == [
         *(("PROBE_HANGS", 1), ("DEVICE_LOST", 2), ("XID", 3), ("SXID", 4), ("OUT_OF_MEMORY", 5)),
     ]
@@ -37,7 +37,7 @@ def test_every_action_has_words() -> None:
 
 
 def test_what_is_said_of_xids_and_what_it_stands_for_agree_both_ways() -> None:
-    """Each word that an authority uses stands for an action, and each word listed is used."""
+    """Each word that an authority uses means an action, and each listed word is used."""
     used: dict[str, set[str]] = {}
     for item in DOCUMENT["xid"]:
         assert item["mnemonic"].isupper() and item["meaning"], item

@@ -1,4 +1,4 @@
-"""Users of one node share the ring directory, and none can take another's place in it."""
+"""Users of one node share the ring directory, and no user can take another's place in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stepwatch.signals.errors import RingError
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The default ring directory of a node on which nobody trained yet."""
+    """Return the default ring directory of a node before the first training run."""
     root = tmp_path / "stepwatch"
     monkeypatch.setattr(places, "DEFAULT_RING_DIR", root)
     return root

@@ -1,4 +1,4 @@
-"""A folder is this user's alone, or is refused; a file is written through no link."""
+"""A folder belongs to this user alone, or is refused; no file is written through a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses are reached without a proxy."""
+"""Some addresses are reached without a proxy."""
 
 from __future__ import annotations
 

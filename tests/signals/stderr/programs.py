@@ -1,4 +1,4 @@
-"""What the processes of the tests write, each a line of Python after stderr is kept."""
+"""Programs of the tests' processes: lines of Python that run after stderr is kept."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ print(os.getpid(), keep_stderr(), flush=True)
 
 
 def command(program: str) -> list[str]:
-    """The command that runs `program` with its stderr kept."""
+    """Return the command that runs `program` with its stderr kept."""
     return [sys.executable, "-c", BEGIN + program]
 
 
 def environment(rings: Path, **more: str) -> dict[str, str]:
-    """Variables for it, with `rings` as the ring directory."""
+    """Return the program's variables, with `rings` as the ring directory."""
     return {**os.environ, places.ENV_RING_DIR: str(rings), **more}
 
 
 def ran(rings: Path, program: str, **more: str) -> subprocess.CompletedProcess[bytes]:
-    """Run `program` to its end, and until nobody has its stderr open any more."""
+    """Run `program` until it has ended and no process has its stderr open."""
     return subprocess.run(
         command(program), env=environment(rings, **more), capture_output=True, timeout=60
     )
 
 
 def files(rings: Path) -> list[Path]:
-    """Files of last lines that are whole."""
+    """Return the complete files of last lines."""
     return sorted(path for path in (rings / kept.FOLDER).glob("*") if not path.suffix)
 
 
 def lines_of(rings: Path) -> list[str]:
-    """The lines of the only process whose lines were kept, once nothing follows."""
+    """Return the last lines of the only process, once its file is final."""
     complete = until(
         "the relay to end", lambda: [f for f in map(kept.read, files(rings)) if f.final]
     )

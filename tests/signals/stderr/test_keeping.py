@@ -1,4 +1,4 @@
-"""The last lines outlive their process, what the user sees is the same, and nothing can hurt it."""
+"""The last lines outlive their process, the user sees the same bytes, and nothing harms it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ os.write(2, b"x" * 3_000_000)
 
 
 def relay_of(process: subprocess.Popen[bytes]) -> int:
-    """The relay of a process: who else has its command line."""
+    """Return the relay of a process: the other process with its command line."""
     wanted = Path(f"/proc/{process.pid}/cmdline").read_bytes()
     pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
     for pid in pids:

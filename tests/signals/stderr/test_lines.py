@@ -1,4 +1,4 @@
-"""Lines that are stored hold no secret and no control byte, whatever was written."""
+"""Stored lines hold no secret and no control byte, whatever was written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stepwatch.signals.secrets import WITHHELD, holds_secret, known_secrets, without_secrets
 from stepwatch.signals.stderr.lines import KEPT_CHARACTERS, KEPT_LINES, last_lines
 
-# No word of an alphabet of its own occurs in the text around it by chance.
+# A secret has its own alphabet, so that the text around it cannot contain it by chance.
 PLANTED = st.text("QXZJK7849", min_size=24, max_size=40)
 PLACES = [
     "HF_TOKEN={}",

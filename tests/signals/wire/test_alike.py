@@ -1,4 +1,4 @@
-"""Segments packed all at once are those that one after the other would be."""
+"""Segments that are packed together equal those packed one after the other."""
 
 from __future__ import annotations
 

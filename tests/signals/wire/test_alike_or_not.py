@@ -1,4 +1,4 @@
-"""Segments of one request are read as each would be alone, whatever was read before them."""
+"""Each segment of a request is read as if it were alone, whatever was read before."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ LAYOUTS = [
     wire.encode(segment({Kind.GROUP: 2})),
     from_later({900: random_rows(Kind.GAP, 2, 0), int(Kind.GAP): random_rows(Kind.HOST, 1, 0)}),
 ]
-"""More of them than are compared with what comes next."""
+"""More layouts than the reader compares with the next one."""
 Edit = tuple[int, int, bytes]
-"""Where a content is changed (counted from its end where negative), what is cut, what is put in."""
+"""Offset in the content (negative from its end), number of removed bytes, and inserted bytes."""
 
 edits = st.lists(
     st.tuples(
@@ -37,7 +37,7 @@ edits = st.lists(
 
 
 def changed(data: bytes, content: list[Edit], header: list[Edit]) -> bytes:
-    """A segment with other content, whose checksum and sizes hold all the same."""
+    """Return a segment with other content, whose checksum and sizes are right."""
     _, head, payload, raw_size = frame.open_frame(data)
     raw = edited(format1._codec.inflate(payload, raw_size), content)
     return frame.close_frame(1, edited(head, header), format1._codec.deflate(raw), len(raw))
@@ -51,7 +51,7 @@ def edited(data: bytes, changes: list[Edit]) -> bytes:
 
 
 def read(data: bytes) -> object:
-    """All that is read of a segment, or why it is refused."""
+    """Return everything that is read from a segment, or its refusal."""
     try:
         decoded = wire.decode(data)
     except SegmentError as error:
@@ -62,7 +62,7 @@ def read(data: bytes) -> object:
 
 
 def read_alone(data: bytes) -> object:
-    """The same by a process that has read nothing before."""
+    """Read a segment as a process does that has read nothing before."""
     newest = format1._newest
     format1._newest = format1._NewestDirectories()
     format1._kept_directory.cache_clear()
@@ -97,7 +97,7 @@ def test_what_was_read_before_changes_nothing(
 
 
 def test_a_directory_that_only_begins_like_one_before_is_another() -> None:
-    """The size of a directory is read with it, so none is the beginning of another one."""
+    """A directory's size is read with it, so none is the beginning of another one."""
     first, second = LAYOUTS[0], LAYOUTS[1]
     assert read(first) == read_alone(first)
     assert read(second) == read_alone(second)

@@ -1,4 +1,4 @@
-"""Segments of writers of other versions are decoded by name; what they add does no harm."""
+"""Segments of other writers' versions are decoded by name; their additions do no harm."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ WIDTHS = {"u": (1, 2, 4, 8), "i": (1, 2, 4, 8), "f": (4, 8), "S": (1, 16, 96)}
 
 
 def directory(*tables: tuple[int, int, bytes]) -> bytes:
-    """The directory of a payload: kind, rows and description of each table."""
+    """Return the directory of a payload: kind, rows and description of each table."""
     entries = b"".join(struct.pack("<HIH", kind, rows, len(text)) for kind, rows, text in tables)
     return struct.pack("<H", len(tables)) + entries + b"".join(text for _, _, text in tables)
 
 
 def forged(raw: bytes, raw_size: int | None = None) -> bytes:
-    """A segment whose checksum holds, around any content."""
+    """Return a segment with a right checksum around any content."""
     header = frame.pack_key(KEY, ClockPair(5, 7))
     size = len(raw) if raw_size is None else raw_size
     return frame.close_frame(1, header, format1._codec.deflate(raw), size)
 
 
 def from_later(tables: dict[int, Any]) -> bytes:
-    """A segment of a writer whose records have other fields."""
+    """Return a segment of a writer whose records have other fields."""
     head = directory(*((k, len(r), layouts.describe(r.dtype).encode()) for k, r in tables.items()))
     blocks = b"".join(format1._pack(rows) for rows in tables.values())
     return forged(len(head).to_bytes(4, "little") + head + blocks)
@@ -50,7 +50,7 @@ def from_later(tables: dict[int, Any]) -> bytes:
 
 @st.composite
 def other_layout(draw: st.DrawFn, kind: Kind) -> np.dtype[np.void]:
-    """A kind's fields with some removed, added, widened, narrowed, and in another order."""
+    """Draw a kind's fields with some removed, added, widened, narrowed, and in another order."""
     names = draw(st.lists(st.sampled_from(DTYPES[kind].names or ()), min_size=1, unique=True))
     fields = []
     for name in names:
@@ -86,7 +86,7 @@ def test_rows_of_another_version_are_read_by_name(
 
 
 def check_converted(sent: list[Any], received: list[Any], unknown: Any) -> None:
-    """A value is what was sent, rounded or cut at most, or it is unknown."""
+    """A value is the sent one, at most rounded or cut, or it is unknown."""
     for sent_value, received_value in zip(sent, received, strict=True):
         if isinstance(sent_value, bytes):
             assert sent_value.startswith(received_value)

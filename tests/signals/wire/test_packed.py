@@ -1,4 +1,4 @@
-"""Tables of many segments, unpacked at once, are those of one after the other."""
+"""Tables of many segments, unpacked together, equal those unpacked one after the other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def round_trip(tables: dict[Kind, Rows]) -> Segment:
 
 
 def equal_bytes(actual: Rows, expected: list[Rows]) -> bool:
-    """Bit by bit: the random numbers hold NaN."""
+    """Compare bit by bit, because the random numbers hold NaN."""
     return actual.tobytes() == b"".join(rows.tobytes() for rows in expected)
 
 

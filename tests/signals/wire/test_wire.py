@@ -22,19 +22,19 @@ LATER = wire.WRITTEN_FORMAT + 1
 
 
 def random_rows(kind: Kind, count: int, seed: int) -> wire.Rows:
-    """`count` rows of random bytes: every bit pattern a field can hold."""
+    """Return `count` rows of random bytes: every bit pattern that a field can hold."""
     raw = np.random.default_rng(seed).bytes(count * DTYPES[kind].itemsize)
     return np.frombuffer(raw, dtype=DTYPES[kind]).copy()
 
 
 def segment(counts: dict[Kind, int], seed: int = 0) -> Segment:
-    """A segment with this many random rows of each kind."""
+    """Return a segment with this many random rows of each kind."""
     tables = {kind: random_rows(kind, count, seed) for kind, count in counts.items()}
     return Segment(KEY, ClockPair(5, 7), tables)
 
 
 def later_format(number: int, more: bytes = b"what a later format adds") -> bytes:
-    """A whole segment of a format that no version writes yet."""
+    """Return a whole segment in a format that no version writes yet."""
     header = frame.pack_key(KEY, ClockPair(5, 7)) + more
     return frame.close_frame(number, header, b"a payload of its own", 1 << 20)
 

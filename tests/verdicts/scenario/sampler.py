@@ -32,7 +32,7 @@ EVIDENCE_SECONDS = 330.0
 AFTER_END_SECONDS = 75.0
 """Seconds that a scenario lasts after its end."""
 AFTER_HANG_SECONDS = 960.0
-"""The same if ranks live on and make no step: only an operator ends such a hang, and a possible
+"""The same if ranks live on and make no step: only an operator ends the hang, and a possible
 evaluation is allowed up to fifteen minutes.
 """
 AFTER_FIRST_STEP_SECONDS = 660.0
@@ -162,7 +162,7 @@ def _remaining_seconds(faults: list[Fault], base: Scenario) -> float:
 
 
 def _fits(kind: FaultKind, base: Scenario) -> bool:
-    """Return whether a job of this shape can have such a fault without a change."""
+    """Return whether a job of this shape can have the fault without a change."""
     if kind is FaultKind.SLOW_STAGE_LINK:
         return base.shape is Shape.PIPELINE
     if kind is FaultKind.CROSSED_GROUPS:

@@ -145,7 +145,7 @@ def test_the_others_go_on_to_the_next_collective_when_one_rank_stands_behind_it(
 
 
 def test_a_stage_that_gets_no_further_microbatch_waits_and_does_not_work() -> None:
-    # Rank 0 falls asleep in the middle of its forward; rank 1 has taken some microbatches by then.
+    # Rank 0 falls asleep in the middle of its forward, after rank 1 has taken some microbatches.
     asleep = replace(with_fault(FaultKind.HANG_OUTSIDE, 0), shape=Shape.PIPELINE, ranks=2, nodes=1)
     healthy = list(Timeline(asleep, faulty=False).steps())[30]
     onset = float(healthy.began.max()) + 0.5 * float(healthy.spent["forward"][0])

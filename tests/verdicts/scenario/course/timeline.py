@@ -63,7 +63,7 @@ class Timeline:
                 yield from map(block.step, range(len(block.end)))
 
     def blocks(self) -> Iterator[Step | Steps]:
-        """Yield the same steps; those that were made at once come together."""
+        """Yield the same steps; steps that are made at once come together."""
         number = 0
         while self._now.min() < self.scenario.seconds:
             if plain := self._plain(number):

@@ -108,7 +108,7 @@ class Agents:
         return DELIVERY_SECONDS + lateness
 
     def _advance(self, now: float) -> None:
-        """Make the steps up to those that are in progress at `now`."""
+        """Make the steps up to the one in progress at `now`."""
         while not self._recent or float(self._recent[-1].end.min()) <= now:
             if self._consumed < len(self._under_way.end):
                 self._take(now)
@@ -269,7 +269,7 @@ class Agents:
 
 
 class _Rings:
-    """Steps in the rings of a node's ranks, some of which were sent."""
+    """Steps in the rings of a node's ranks, partly sent."""
 
     def __init__(self, written: Written) -> None:
         self.written = written

@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """Answers on the faults of a scenario, its false incidents, and how many of those page.
+    """Answers on the faults of a scenario, its false incidents, and the number of false pages.
 
     `repeated` counts further incidents of a right kind about a named fault. They are not false, but
     an operator has to read them.

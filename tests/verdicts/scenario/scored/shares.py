@@ -21,7 +21,7 @@ def found_of(answers: Sequence[Document]) -> list[float]:
 
 
 def right(answers: Iterable[Document], name: str) -> list[float]:
-    """Return the share of verdicts whose aspect `name` is right, of those in which it counts."""
+    """Return how many verdicts have the aspect `name` right, among those in which it counts."""
     outcomes = [answer[name] for answer in answers if answer[name] is not None]
     return share(sum(outcomes), len(outcomes))
 
