@@ -109,9 +109,7 @@ def test_records_of_kinds_that_rings_do_not_carry_are_counted_and_are_not_torn(
 ) -> None:
     patch(path, LAYOUT_AT, block((Kind.LIFECYCLE, f"{SLOT} event:u2"), (LATER, f"{SLOT} x:i8")))
     put_slot(path, 3, kind, b"")
-    put_slot(
-        path, 4, Kind.STEP, b""
-    )  # this version knows the kind, but the ring does not describe it
+    put_slot(path, 4, Kind.STEP, b"")  # a known kind that this ring does not describe
     reader = RingReader(path)
     read = reader.read()
     assert (read.torn, read.overruns, read.next_seq) == (0, 0, 5)
