@@ -42,7 +42,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def chosen(options: argparse.Namespace) -> list[Case]:
+def select_cases(options: argparse.Namespace) -> list[Case]:
     """Return the cases that the options select."""
     fitting = (
         case
@@ -87,7 +87,7 @@ def main(words: Sequence[str]) -> int:
 def main_of_matrix(words: Sequence[str]) -> int:
     """Run; return 1 if a run differs from its plan, else 0. The verdicts do not change the code."""
     options = arguments(words)
-    wanted = chosen(options)
+    wanted = select_cases(options)
     with matrices.folders("verdicts", options.keep) as (folder, rings):
         runs = run_all(wanted, folder, rings)
     matrices.show(table(runs), document(runs, options.half), options.json)

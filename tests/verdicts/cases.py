@@ -95,12 +95,12 @@ ANY_RANK: frozenset[int] = frozenset()
 Options = Callable[[Draw], dict[str, object]]
 
 
-def drawn(name: str, low: float, high: float) -> Options:
+def draw_option(name: str, low: float, high: float) -> Options:
     """Return a fault's option whose value a seed draws between `low` and `high`."""
     return lambda draw: {name: draw.between(low, high)}
 
 
-def injected(
+def inject_fault(
     fault: str,
     kinds: FindingKind | tuple[FindingKind, ...],
     phases: str,
@@ -176,57 +176,63 @@ def pipeline(draw: Draw) -> PlannedRun:
 
 
 FAULTY: dict[str, Maker] = {
-    "slow-compute": injected(
+    "slow-compute": inject_fault(
         "slow-compute",
         FindingKind.STRAGGLER,
         "forward",
         Cause.SLOW_COMPUTE,
-        drawn("seconds", 0.06, 0.2),
+        draw_option("seconds", 0.06, 0.2),
     ),
-    "slow-data": injected(
+    "slow-data": inject_fault(
         "slow-data",
         (FindingKind.STRAGGLER, FindingKind.DATA_STALL),
         "data",
         Cause.SLOW_DATA,
-        drawn("seconds", 0.08, 0.3),
+        draw_option("seconds", 0.08, 0.3),
     ),
     "slow-data-everywhere": slow_data_everywhere,
-    "intermittent": injected(
+    "intermittent": inject_fault(
         "slow-compute",
         FindingKind.STRAGGLER,
         "forward",
         Cause.SLOW_COMPUTE,
         lambda draw: {"seconds": draw.between(0.2, 0.4), "every": 3 + draw.seed % 3},
     ),
-    "slow-collective": injected(
+    "slow-collective": inject_fault(
         "slow-collective",
         FindingKind.SLOW_COLLECTIVE,
         "",
         Cause.SLOW_TRANSFER,
-        drawn("seconds", 0.1, 0.3),
+        draw_option("seconds", 0.1, 0.3),
         ANY_RANK,
     ),
     "stage-imbalance": stage_imbalance,
-    "stop": injected("stop", FindingKind.HANG, "", Cause.PROCESS_STOPPED),
-    "gil-lock": injected("gil-lock", FindingKind.HANG, "forward", Cause.INTERPRETER_BLOCKED),
-    "hang": injected("hang", (FindingKind.PAUSE, FindingKind.HANG), "forward", Cause.NOT_ARRIVED),
-    "wrong-order": injected("wrong-order", FindingKind.DESYNC, "", Cause.MISMATCHED_ORDER),
-    "wrong-shape": injected("wrong-shape", FindingKind.DESYNC, "", Cause.MISMATCHED_SHAPE),
-    "kill": injected("kill", FindingKind.RANK_FAILED, "", Cause.PROCESS_GONE),
-    "nan-gradients": injected(
+    "stop": inject_fault("stop", FindingKind.HANG, "", Cause.PROCESS_STOPPED),
+    "gil-lock": inject_fault("gil-lock", FindingKind.HANG, "forward", Cause.INTERPRETER_BLOCKED),
+    "hang": inject_fault(
+        "hang", (FindingKind.PAUSE, FindingKind.HANG), "forward", Cause.NOT_ARRIVED
+    ),
+    "wrong-order": inject_fault("wrong-order", FindingKind.DESYNC, "", Cause.MISMATCHED_ORDER),
+    "wrong-shape": inject_fault("wrong-shape", FindingKind.DESYNC, "", Cause.MISMATCHED_SHAPE),
+    "kill": inject_fault("kill", FindingKind.RANK_FAILED, "", Cause.PROCESS_GONE),
+    "nan-gradients": inject_fault(
         "nan-gradients", FindingKind.NON_FINITE, "backward", Cause.NON_FINITE_GRADIENT
     ),
-    "flip-bit": injected(
+    "flip-bit": inject_fault(
         "flip-bit",
         FindingKind.SILENT_CORRUPTION,
         "",
         Cause.REPLICA_MISMATCH,
         lambda draw: {"bit": 18 + draw.seed},
     ),
-    "skewed-shard": injected(
-        "skewed-shard", FindingKind.DATA_SKEW, "", Cause.UNEVEN_SHARDS, drawn("ratio", 1.4, 2.2)
+    "skewed-shard": inject_fault(
+        "skewed-shard",
+        FindingKind.DATA_SKEW,
+        "",
+        Cause.UNEVEN_SHARDS,
+        draw_option("ratio", 1.4, 2.2),
     ),
-    "memory-growth": injected(
+    "memory-growth": inject_fault(
         "memory-growth",
         FindingKind.MEMORY_GROWTH,
         "",

@@ -7,7 +7,7 @@ import pytest
 from stepwatch.faults import FAULTS, parse_fault
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import PHASE_NAMES
-from tests.verdicts.__main__ import arguments, chosen
+from tests.verdicts.__main__ import arguments, select_cases
 from tests.verdicts.cases import FAULTY, HALVES, HEALTHY, Draw, cases
 from tests.verdicts.plan import read_plan
 
@@ -50,11 +50,13 @@ def test_job_names_differ() -> None:
 
 
 def test_the_halves_hold_every_case_and_share_none() -> None:
-    halves = [{case.plan.job for case in chosen(arguments(["--half", half]))} for half in HALVES]
+    halves = [
+        {case.plan.job for case in select_cases(arguments(["--half", half]))} for half in HALVES
+    ]
     assert not halves[0] & halves[1]
     assert halves[0] | halves[1] == {case.plan.job for case in ALL}
     for half in HALVES:
-        names = {case.name for case in chosen(arguments(["--half", half]))}
+        names = {case.name for case in select_cases(arguments(["--half", half]))}
         assert names == {*FAULTY, *HEALTHY}
 
 
@@ -64,5 +66,7 @@ def test_healthy_runs_are_about_as_many_as_broken_ones() -> None:
 
 
 def test_a_choice_narrows_the_cases() -> None:
-    selection = chosen(arguments(["--only", "hang", "--seed", "1", "--seed", "3", "--limit", "1"]))
+    selection = select_cases(
+        arguments(["--only", "hang", "--seed", "1", "--seed", "3", "--limit", "1"])
+    )
     assert [(case.name, case.seed) for case in selection] == [("hang", 1)]

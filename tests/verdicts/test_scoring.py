@@ -16,50 +16,50 @@ TRUTH = Truth(
 RIGHT = Verdict("hang", 2, "forward", "busy", 107.0)
 
 
-def scored(*verdicts: Verdict, truth: Truth | None = TRUTH) -> Score:
+def score_of(*verdicts: Verdict, truth: Truth | None = TRUTH) -> Score:
     return score(Outcome(truth, 100.0, verdicts))
 
 
 def test_a_right_verdict_is_right_in_all() -> None:
-    assert scored(RIGHT) == Score(1, 0, True, True, True, True, 7.0)
+    assert score_of(RIGHT) == Score(1, 0, True, True, True, True, 7.0)
 
 
 def test_each_part_is_judged_for_itself() -> None:
-    assert scored(RIGHT._replace(rank=3)) == Score(1, 0, True, False, True, True, 7.0)
-    assert scored(RIGHT._replace(phase="data")) == Score(1, 0, True, True, False, True, 7.0)
-    assert scored(RIGHT._replace(cause="unknown")) == Score(1, 0, True, True, True, False, 7.0)
+    assert score_of(RIGHT._replace(rank=3)) == Score(1, 0, True, False, True, True, 7.0)
+    assert score_of(RIGHT._replace(phase="data")) == Score(1, 0, True, True, False, True, 7.0)
+    assert score_of(RIGHT._replace(cause="unknown")) == Score(1, 0, True, True, True, False, 7.0)
 
 
 def test_what_the_truth_leaves_open_is_not_judged() -> None:
     open_truth = TRUTH._replace(ranks=frozenset(), phases=frozenset())
-    assert scored(RIGHT, truth=open_truth) == Score(1, 0, True, None, None, True, 7.0)
+    assert score_of(RIGHT, truth=open_truth) == Score(1, 0, True, None, None, True, 7.0)
 
 
 def test_silence_about_a_fault_is_a_miss_and_about_health_is_right() -> None:
-    assert scored()[:3] == (0, 0, False)
-    assert scored(truth=None)[:3] == (0, 0, None)
+    assert score_of()[:3] == (0, 0, False)
+    assert score_of(truth=None)[:3] == (0, 0, None)
 
 
 def test_another_kind_is_a_miss_and_false() -> None:
-    assert scored(RIGHT._replace(kind="straggler"))[:3] == (0, 1, False)
+    assert score_of(RIGHT._replace(kind="straggler"))[:3] == (0, 1, False)
 
 
 def test_a_verdict_before_the_fault_is_false() -> None:
-    assert scored(RIGHT._replace(opened_at=99.0))[:3] == (0, 1, False)
+    assert score_of(RIGHT._replace(opened_at=99.0))[:3] == (0, 1, False)
 
 
 def test_a_second_incident_is_false_even_of_the_right_kind() -> None:
     later = RIGHT._replace(rank=3, opened_at=108.0)
-    assert scored(later, RIGHT) == Score(1, 1, True, True, True, True, 7.0)
+    assert score_of(later, RIGHT) == Score(1, 1, True, True, True, True, 7.0)
 
 
 def test_any_incident_of_a_healthy_run_is_false() -> None:
-    assert scored(RIGHT, RIGHT, truth=None)[:3] == (0, 2, None)
+    assert score_of(RIGHT, RIGHT, truth=None)[:3] == (0, 2, None)
 
 
 def test_totals_count_runs_that_have_something_to_count() -> None:
     wrong = RIGHT._replace(rank=0, opened_at=103.0)
-    sums = totals([scored(RIGHT), scored(wrong), scored(), scored(RIGHT, truth=None)])
+    sums = totals([score_of(RIGHT), score_of(wrong), score_of(), score_of(RIGHT, truth=None)])
     assert (sums.runs, sums.false) == (4, 1)
     assert sums.precision == pytest.approx(2 / 3)
     assert sums.recall == pytest.approx(2 / 3)
@@ -68,7 +68,7 @@ def test_totals_count_runs_that_have_something_to_count() -> None:
 
 
 def test_nothing_said_is_no_precision_and_nothing_broken_no_recall() -> None:
-    sums = totals([scored(truth=None)])
+    sums = totals([score_of(truth=None)])
     assert math.isnan(sums.precision)
     assert math.isnan(sums.recall)
     assert math.isnan(share([None]))

@@ -50,7 +50,7 @@ class Compared(NamedTuple):
     device: Replayed
 
 
-def compared(case: Case, site: Site, scratch: Path) -> Compared:
+def compare_clocks(case: Case, site: Site, scratch: Path) -> Compared:
     """Run a case for `LONGER_SECONDS` after its first verdict, then replay it twice."""
     ran = run(case, site, LONGER_SECONDS)
     host, device = (
@@ -75,13 +75,13 @@ def rows(comparison: Compared) -> list[list[str]]:
         [
             f"{case.name}, rank {draw.rank}",
             "host",
-            named(on_host),
+            name_verdicts(on_host),
             *figures(comparison.host.window, draw),
         ],
         [
             "",
             "device",
-            named(comparison.ran.outcome.verdicts),
+            name_verdicts(comparison.ran.outcome.verdicts),
             *figures(comparison.device.window, draw),
         ],
     ]
@@ -106,7 +106,7 @@ def milliseconds(seconds: Matrix | Vector) -> str:
     return f"{1e3 * np.median(finite):.0f}" if finite.size else "-"
 
 
-def named(verdicts: Sequence[Verdict]) -> str:
+def name_verdicts(verdicts: Sequence[Verdict]) -> str:
     """Return the incidents as one line."""
     parts = [
         " ".join(filter(None, (entry.kind, _rank(entry), entry.phase, entry.cause)))
@@ -133,7 +133,7 @@ def main(words: Sequence[str]) -> int:
             site.start()
             for name, seed in product(options.only or COMPARED, options.seed or SEEDS):
                 case = Case(name, seed, *makers[name](Draw(name, seed)))
-                comparisons.append(compared(case, site, folder))
+                comparisons.append(compare_clocks(case, site, folder))
         finally:
             site.close()
     print(

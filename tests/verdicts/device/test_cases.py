@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwatch.faults import parse_fault
-from tests.verdicts.__main__ import arguments, chosen
+from tests.verdicts.__main__ import arguments, select_cases
 from tests.verdicts.cases import HALVES, Draw
 from tests.verdicts.cases import cases as on_host
 from tests.verdicts.device.cases import FAULTY, HEALTHY, LOOPS, cases
@@ -66,13 +66,13 @@ def test_job_names_differ_from_each_other_and_from_those_on_the_host() -> None:
 
 
 def test_a_matrix_is_chosen() -> None:
-    chosen_names = {case.name for case in chosen(arguments(["--matrix", "device"]))}
+    chosen_names = {case.name for case in select_cases(arguments(["--matrix", "device"]))}
     assert chosen_names == {*FAULTY, *HEALTHY}
-    assert not {case.name for case in chosen(arguments([]))} & chosen_names
-    all_cases = chosen(arguments(["--matrix", "all"]))
+    assert not {case.name for case in select_cases(arguments([]))} & chosen_names
+    all_cases = select_cases(arguments(["--matrix", "all"]))
     assert len(all_cases) == len(ALL) + len(list(on_host()))
 
 
 def test_one_case_is_found_by_its_name_alone() -> None:
-    (case,) = chosen(arguments(["--only", "device-stuck-kernel", "--seed", "1"]))
+    (case,) = select_cases(arguments(["--only", "device-stuck-kernel", "--seed", "1"]))
     assert (case.name, case.seed) == ("device-stuck-kernel", 1)

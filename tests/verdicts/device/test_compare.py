@@ -7,7 +7,7 @@ import numpy as np
 from tests.collector.detect.windows import window
 from tests.verdicts.cases import Case, Draw
 from tests.verdicts.device.cases import FAULTY
-from tests.verdicts.device.compare import SHOWN, Compared, figures, named, rows
+from tests.verdicts.device.compare import SHOWN, Compared, figures, name_verdicts, rows
 from tests.verdicts.device.replay import Replayed
 from tests.verdicts.run import Ran
 from tests.verdicts.scoring import Outcome, Verdict
@@ -42,4 +42,4 @@ def test_each_clock_has_a_line() -> None:
 
 def test_incidents_are_named_in_their_order_and_without_a_rank_that_is_none() -> None:
     hang = Verdict("hang", -1, "", "device-stuck", 5.0)
-    assert named((SLOW, hang)).startswith("hang device-stuck; straggler rank")
+    assert name_verdicts((SLOW, hang)).startswith("hang device-stuck; straggler rank")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.verdicts.cases import Case, Draw
 from tests.verdicts.device.cases import FAULTY
-from tests.verdicts.device.compare import Compared, compared
+from tests.verdicts.device.compare import Compared, compare_clocks
 from tests.verdicts.run import stands_alone, verdict
 from tests.verdicts.scoring import Score, score
 from tests.verdicts.site import Site
@@ -29,9 +29,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     services.close()
 
 
-def evaluated(site: Site, scratch: Path, name: str, seed: int) -> Compared:
+def run_and_replay(site: Site, scratch: Path, name: str, seed: int) -> Compared:
     """Return a run that follows its plan, with its replays."""
-    comparison = compared(Case(name, seed, *FAULTY[name](Draw(name, seed))), site, scratch)
+    comparison = compare_clocks(Case(name, seed, *FAULTY[name](Draw(name, seed))), site, scratch)
     assert comparison.ran.problem == ""
     assert comparison.device.window.clock == "device"
     assert comparison.host.window.clock == "host"
@@ -50,7 +50,7 @@ def right_on_host(comparison: Compared) -> bool:
 
 
 def test_a_slow_device_is_named_by_its_own_clock_alone(site: Site, tmp_path: Path) -> None:
-    comparison = evaluated(site, tmp_path, "device-slow-clock", 0)
+    comparison = run_and_replay(site, tmp_path, "device-slow-clock", 0)
     assert score(comparison.ran.outcome)._replace(seconds=0.0) == RIGHT, (
         comparison.ran.outcome.verdicts
     )
@@ -58,7 +58,7 @@ def test_a_slow_device_is_named_by_its_own_clock_alone(site: Site, tmp_path: Pat
 
 
 def test_a_late_host_is_told_from_a_slow_device(site: Site, tmp_path: Path) -> None:
-    comparison = evaluated(site, tmp_path, "device-launch-bound", 0)
+    comparison = run_and_replay(site, tmp_path, "device-launch-bound", 0)
     assert score(comparison.ran.outcome)._replace(seconds=0.0) == RIGHT, (
         comparison.ran.outcome.verdicts
     )

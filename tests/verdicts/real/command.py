@@ -22,14 +22,14 @@ from tests.verdicts.scenario.scored.matching import Matched, brief, match
 from tests.verdicts.scenario.truth import cost_of
 
 from .comparison import differences, table
-from .scenarios import planned, truths, way_named
+from .scenarios import plan_scenario, truths, way_named
 from .site import RealSite
 from .ways import NoMeansError, Way
 
 
-def compared(seed: int, way: Way | None, site: RealSite) -> dict[str, Any]:
+def compare_run(seed: int, way: Way | None, site: RealSite) -> dict[str, Any]:
     """Run one scenario, replay it, and return whether the verdicts agree."""
-    plan = planned(seed, way)
+    plan = plan_scenario(seed, way)
     scenario, wanted = plan.scenario, truths(plan)
     document: dict[str, Any] = {
         "seed": seed,
@@ -107,7 +107,7 @@ def run_all(chosen: Sequence[int], way: Way | None) -> Iterator[dict[str, Any]]:
         try:
             site.start()
             for seed in chosen:
-                yield {**compared(seed, way, site), "code": code}
+                yield {**compare_run(seed, way, site), "code": code}
         finally:
             site.close()
 

@@ -40,7 +40,7 @@ class Planned(NamedTuple):
     way: Way
 
 
-def planned(seed: int, way: Way | None = None) -> Planned:
+def plan_scenario(seed: int, way: Way | None = None) -> Planned:
     """Return the scenario of `seed`; `way` chooses how its fault is caused."""
     dice = random.Random(f"real {seed}")
     drawn = way_of(dice)

@@ -14,7 +14,7 @@ from tests.verdicts.scenario.truth import expected
 
 from . import command
 from .comparison import differences, table
-from .scenarios import planned, truths, way_named
+from .scenarios import plan_scenario, truths, way_named
 from .ways import NoMeansError, Signals, Way, make_means
 
 SLOW = expected(with_fault(FaultKind.SLOW_COMPUTE, 2, effect=2.0))
@@ -76,7 +76,7 @@ def test_a_run_that_cannot_be_made_here_is_a_line_that_says_so() -> None:
         def run(self, plan: object) -> None:
             raise NoMeansError("links: no root")
 
-    result = command.compared(3, way_named("slow-link/links"), Site())  # type: ignore[arg-type]
+    result = command.compare_run(3, way_named("slow-link/links"), Site())  # type: ignore[arg-type]
     assert result["skipped"] == "links: no root"
     assert "skipped, links: no root" in command.line(result)
 
@@ -88,7 +88,7 @@ def test_what_no_process_is_needed_for_is_made_of_nothing(tmp_path: Path) -> Non
 
 
 def test_who_gets_no_processor_is_slow_for_that_reason_as_well() -> None:
-    plan = planned(7, way_named("slow-compute/cgroup-quota"))
+    plan = plan_scenario(7, way_named("slow-compute/cgroup-quota"))
     (expectation,) = [
         candidate for candidate in truths(plan) if candidate.truth.fault == "slow-compute"
     ]

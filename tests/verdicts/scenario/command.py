@@ -90,7 +90,7 @@ def _seeds(options: argparse.Namespace, count: int) -> Iterable[int]:
 _MOST_LONG = 100_000
 
 
-def enough(wanted: Iterable[Wanted], days: float) -> Iterator[Wanted]:
+def take_days(wanted: Iterable[Wanted], days: float) -> Iterator[Wanted]:
     """Yield scenarios until they hold the given job-days."""
     total = 0.0
     for scenario in wanted:
@@ -105,11 +105,11 @@ def run_all(chosen: Sequence[Wanted], jobs: int) -> Iterator[dict[str, Any]]:
     if min(jobs, len(chosen)) <= 1:
         yield from map(run, chosen)
         return
-    with multiprocessing.Pool(min(jobs, len(chosen)), quietly) as pool:
+    with multiprocessing.Pool(min(jobs, len(chosen)), ignore_interrupts) as pool:
         yield from pool.imap_unordered(run, chosen)
 
 
-def quietly() -> None:
+def ignore_interrupts() -> None:
     """Ignore Ctrl-C in a worker; its parent process ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -124,7 +124,7 @@ def main(words: Sequence[str]) -> int:
         return 2
     if not options.report:
         try:
-            for result in replayed(options, documents):
+            for result in replay_pending(options, documents):
                 documents.append(result)
                 print(summary.line(result), flush=True)
         except KeyboardInterrupt:
@@ -142,7 +142,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def replayed(
+def replay_pending(
     options: argparse.Namespace, documents: Sequence[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Run the pending scenarios, and add each result to the file."""
@@ -152,7 +152,7 @@ def replayed(
         progress = Progress(len(documents), len(documents) + len(chosen), "scenarios")
     else:
         initial_days = sum(document["seconds"] for document in documents) / DAY_SECONDS
-        chosen = list(enough(wanted, options.days - initial_days))
+        chosen = list(take_days(wanted, options.days - initial_days))
         progress = Progress(initial_days, options.days, "job-days")
     for document in run_all(chosen, options.jobs):
         document["code"] = code

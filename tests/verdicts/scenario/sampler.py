@@ -125,7 +125,7 @@ def _loads(dice: random.Random, step: float) -> Loads:
 def _with_faults(dice: random.Random, base: Scenario, kind: FaultKind | None) -> Scenario:
     fitting = [fault_kind for fault_kind in FaultKind if _fits(fault_kind, base)]
     first = kind if kind is not None else dice.choice(fitting)
-    base = _made_fit(first, base, dice)
+    base = _adapt(first, base, dice)
     faults = [_fault(dice, base, first)]
     slow = [
         fault_kind
@@ -179,7 +179,7 @@ def _fits(kind: FaultKind, base: Scenario) -> bool:
     return True
 
 
-def _made_fit(kind: FaultKind, base: Scenario, dice: random.Random) -> Scenario:
+def _adapt(kind: FaultKind, base: Scenario, dice: random.Random) -> Scenario:
     """Return the job with the smallest change that `kind` needs."""
     changes: dict[FaultKind, Callable[[], Scenario]] = {
         FaultKind.SLOW_STAGE_LINK: lambda: replace(base, shape=Shape.PIPELINE),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from . import command, results, seeds
-from .command import arguments, enough, main, pending_scenarios
+from .command import arguments, main, pending_scenarios, take_days
 from .outcome import Wanted
 
 
@@ -33,7 +33,7 @@ def test_a_report_draws_as_many_new_seeds_as_are_missing_and_none_to_tune_on() -
 
 def test_long_healthy_jobs_are_as_many_as_the_days_need() -> None:
     options = arguments(["--days", "1", "--tune"])
-    chosen = list(enough(pending_scenarios(options, []), 1.0))
+    chosen = list(take_days(pending_scenarios(options, []), 1.0))
     days = [wanted.scenario().seconds / 86_400.0 for wanted in chosen]
     assert sum(days[:-1]) < 1.0 <= sum(days)
     assert all(

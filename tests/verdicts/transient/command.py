@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stepwatch.collector.quantities import json_value
-from tests.verdicts.scenario.command import quietly
+from tests.verdicts.scenario.command import ignore_interrupts
 
 from .cases import PLACES, cases
 from .row import row_of
@@ -37,7 +37,7 @@ def main(words: Sequence[str]) -> int:
     options = arguments(words)
     wanted = [case for case in cases() if options.place in (None, case.place)]
     rows = []
-    with multiprocessing.Pool(min(options.jobs, len(wanted)), quietly) as pool:
+    with multiprocessing.Pool(min(options.jobs, len(wanted)), ignore_interrupts) as pool:
         for row in pool.imap(row_of, wanted):
             rows.append(row)
             print(line(row), flush=True)

@@ -131,7 +131,7 @@ class Steps(NamedTuple):
         )
 
 
-def together(steps: Sequence[Steps]) -> Steps:
+def join_steps(steps: Sequence[Steps]) -> Steps:
     """Join consecutive steps of one `kind`; their places are left out."""
     if len(steps) == 1:
         return steps[0]

@@ -11,7 +11,7 @@ import numpy as np
 from stepwatch.signals.arrays import IntegerMatrix, Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import DTYPES, UNKNOWN, Kind, Op, StepFlag
-from tests.verdicts.scenario.course.steps import Call, Step, Steps, together
+from tests.verdicts.scenario.course.steps import Call, Step, Steps, join_steps
 
 BOOTED_SECONDS = 40_000.0
 
@@ -74,12 +74,12 @@ def records(step: Step | Steps) -> int:
     return 1 + len(step.calls) + len(step.exchanges)
 
 
-def joined(written: Sequence[Written]) -> Written:
+def join_written(written: Sequence[Written]) -> Written:
     """Join consecutive steps of one `kind`."""
     if len(written) == 1:
         return written[0]
     return Written(
-        together([part.steps for part in written]),
+        join_steps([part.steps for part in written]),
         written[0].ranks,
         np.concatenate([part.first for part in written]),
         np.concatenate([part.end for part in written]),

@@ -27,7 +27,7 @@ from .rings import (
     RingRows,
     Written,
     blank,
-    joined,
+    join_written,
     length,
     ns,
     records,
@@ -222,7 +222,7 @@ class Agents:
         """Add the rows of steps of one kind."""
         rings, steps = due[0]
         if len(due) > 1:
-            rings = _Rings(joined([ring.written for ring, _ in due]))
+            rings = _Rings(join_written([ring.written for ring, _ in due]))
             steps = slice(0, len(due))
         for kind, ring_rows in rings.rows(self._calls, self._timeline.layout.stages).items():
             tables.setdefault(kind, []).append(ring_rows.select(steps))

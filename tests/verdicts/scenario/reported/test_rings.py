@@ -18,7 +18,7 @@ from tests.verdicts.scenario.plan import FaultKind, Pauses, Scenario, Shape, Tel
 from .segments import Agents
 
 
-def sent(scenario: Scenario, every: int, kind: Kind) -> Iterator[Rows]:
+def sent_rows(scenario: Scenario, every: int, kind: Kind) -> Iterator[Rows]:
     """Yield the rows of a kind, by delivery."""
     agents = Agents(scenario, Timeline(scenario), exits_of(scenario), 10**18)
     for _, body in agents.deliveries(every):
@@ -29,7 +29,7 @@ def sent(scenario: Scenario, every: int, kind: Kind) -> Iterator[Rows]:
 
 def rows_of(scenario: Scenario, every: int, kind: Kind) -> Rows:
     """Return all rows of a kind, in the order of ranks and of each rank's ring."""
-    return np.sort(np.concatenate(list(sent(scenario, every, kind))), order=["rank", "seq"])
+    return np.sort(np.concatenate(list(sent_rows(scenario, every, kind))), order=["rank", "seq"])
 
 
 @pytest.mark.parametrize("shape", Shape)

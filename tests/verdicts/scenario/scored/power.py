@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stepwatch.cli import text
 
-from .shares import Document, found_of, in_words
+from .shares import Document, found_share, in_words
 
 EFFECTS = (1.05, 1.2, 1.5, 2.0, 3.0, 10.01)
 COSTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.01)
@@ -39,7 +39,7 @@ def cells(documents: Sequence[Document]) -> dict[tuple[int, int], Cell]:
                 for answer in slow
                 if low <= answer["effect"] < high and first <= answer["period"] <= last
             ]
-            grid[row, column] = Cell(found_of(answers), _limit(answers))
+            grid[row, column] = Cell(found_share(answers), _limit(answers))
     return grid
 
 
@@ -63,7 +63,7 @@ def curve(documents: Sequence[Document]) -> str:
     rows = []
     for low, high in pairwise(COSTS):
         answers = [answer for answer in _slow(documents) if low <= answer["cost"] < high]
-        hits, total, least, most = found_of(answers)
+        hits, total, least, most = found_share(answers)
         bar = "#" * round(_WIDE * hits / total) if total else ""
         interval = f"{least:.2f} to {most:.2f}" if total else ""
         rows.append(

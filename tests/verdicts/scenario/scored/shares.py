@@ -15,7 +15,7 @@ def share(hits: int, total: int) -> list[float]:
     return [hits, total, *wilson(hits, total)]
 
 
-def found_of(answers: Sequence[Document]) -> list[float]:
+def found_share(answers: Sequence[Document]) -> list[float]:
     """Return the share of these faults that were found."""
     return share(sum(answer["found"] for answer in answers), len(answers))
 

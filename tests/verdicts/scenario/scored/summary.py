@@ -13,7 +13,7 @@ from tests.verdicts.scenario.truth import LEAST_COST
 
 from . import alarms
 from .power import curve, limits, power
-from .shares import Document, found_of, in_words, right, share
+from .shares import Document, found_share, in_words, right, share
 from .statistics import quantile
 
 _HEADINGS = ["fault", "n", "found", "rank", "phase", "cause", "node", "p50", "p90", "shows", "p90"]
@@ -56,11 +56,11 @@ def figures(documents: Sequence[Document]) -> dict[str, Any]:
     return {
         "scenarios": len(documents),
         "precision": share(len(verdicts), len(verdicts) + false),
-        "recall": found_of(wanted),
-        "recall of what stops or kills": found_of(ends),
+        "recall": found_share(wanted),
+        "recall of what stops or kills": found_share(ends),
         "of these, within five minutes": share(sum(map(_soon, ends)), len(ends)),
-        "recall of what costs 5 % or more": found_of(slow),
-        "of these, where nothing else is slow": found_of(
+        "recall of what costs 5 % or more": found_share(slow),
+        "of these, where nothing else is slow": found_share(
             [
                 answer
                 for group in lone_answers
@@ -68,10 +68,10 @@ def figures(documents: Sequence[Document]) -> dict[str, Any]:
                 if answer["required"] and _costs(answer)
             ]
         ),
-        "of these, that cost as much beside the other fault": found_of(
+        "of these, that cost as much beside the other fault": found_share(
             [answer for answer in slow if _marginal_cost(answer) >= LEAST_COST]
         ),
-        "recall of memory that grows, agents that are gone": found_of(costless),
+        "recall of memory that grows, agents that are gone": found_share(costless),
         "right rank": right(verdicts, "rank"),
         "right phase": right(verdicts, "phase"),
         "right cause": right(verdicts, "cause"),
@@ -179,7 +179,7 @@ def _classes(documents: Sequence[Document]) -> str:
             [
                 fault,
                 str(len(fault_answers)),
-                in_words(found_of(wanted)),
+                in_words(found_share(wanted)),
                 *(in_words(right(verdicts, name)) for name in ("rank", "phase", "cause", "node")),
                 *(_or_blank(quantile(seconds, ratio)) for ratio in (0.5, 0.9)),
                 *(_or_blank(quantile(shows, ratio)) for ratio in (0.5, 0.9)),
