@@ -1,6 +1,6 @@
 """`python -m tests.verdicts` measures how right verdicts are, on scenarios that a seed draws.
 
-`--matrix` makes the real runs of fixed cases instead, and `--real N` those of scenarios.
+`--matrix` runs fixed cases on real processes instead, and `--real N` runs scenarios on them.
 `--transient` replays faults that end.
 """
 

@@ -262,7 +262,7 @@ def cases() -> Iterator[Case]:
 
 
 def cases_of(*families: tuple[Mapping[str, Maker], Sequence[int]]) -> Iterator[Case]:
-    """Yield the cases of named makers, for each of their seeds."""
+    """Yield the cases that the named makers make, for each seed."""
     for makers, seeds in families:
         for seed in seeds:
             for name, make in makers.items():

@@ -41,8 +41,8 @@ def run_and_replay(site: Site, scratch: Path, name: str, seed: int) -> Compared:
 def right_on_host(comparison: Compared) -> bool:
     """Return whether the host's clock alone names the rank, the phase and the cause.
 
-    An incident there is no mistake of the replay: a delay of the host in another phase, or on
-    another rank, causes one. It must not be the truth.
+    An incident there is no mistake of the replay: a delay in another phase, or on another rank's
+    host, causes one. It must not be the truth.
     """
     verdicts = [verdict(item) for item in comparison.host.incidents if stands_alone(item)]
     scored = score(comparison.ran.outcome._replace(verdicts=tuple(verdicts)))

@@ -1,4 +1,4 @@
-"""Work of a run on the simulated device in addition to its `Plan`, and the style of its loop."""
+"""A run's work on the simulated device in addition to its `Plan`, and its loop's style."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.verdicts.real.record` records times of real runs for the replay of scenarios."""
+"""`python -m tests.verdicts.real.record` records real step times for the scenarios' replay."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from .ways import SIGNALS, WAYS, Way, way_of
 RANKS, NODES, STEP_SECONDS = 4, 2, 0.3
 ONSET_SECONDS = (14.0, 24.0)
 SLOW_SECONDS, AFTER_SECONDS = 45.0, 28.0
-"""Seconds that a run lasts after the onset of a fault that slows it, and of one that ends it."""
+"""Seconds that a run lasts after its fault's onset: a fault that slows it, or that ends it."""
 BUSY_SECONDS = 150.0
 """The same for a rank that computes for ever: it may evaluate, which is a pause of two minutes."""
 HEALTHY_SHARE, LOST_SHARE = 0.2, 0.2
@@ -94,7 +94,7 @@ def _fault(dice: random.Random, seed: int, kind: FaultKind) -> Fault:
 
 
 def truths(plan: Planned) -> list[Expected]:
-    """Return the truths of the plan; causes of its way are as right as those of its class."""
+    """Return the plan's truths; the causes of its way are as right as those of its class."""
     kinds = {fault.kind.value for fault in plan.scenario.faults}
     return [
         expectation._replace(

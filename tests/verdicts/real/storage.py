@@ -20,7 +20,7 @@ _RANK = struct.Struct("<I")
 
 
 class Storage:
-    """Answers each request at once, or later for the ranks of a fault, in a thread of its own."""
+    """Answers each request at once, or later for a fault's ranks, in its own thread."""
 
     def __init__(self, path: Path, step_seconds: float) -> None:
         self.environ = {ENV_STORAGE: str(path)}

@@ -11,10 +11,10 @@ from stepwatch.signals.records import LifecycleEvent
 from .plan import History, Scenario, Telemetry
 
 _STEPS = 60
-"""Steps of a run: more than the first steps of a job, which are the baseline."""
+"""Steps of a run: more than a job's first steps, which are its baseline."""
 CLASS_JOBS = 3
 BETWEEN_SECONDS = 8.0
-"""From the end of the earlier runs to the beginning of the job."""
+"""From the earlier runs' end to the job's beginning."""
 _SPREAD = 0.2
 """Spread of transfers between runs, as a logarithm: each run has its own place in the network."""
 _OTHER_SEEDS = 7_000_000_000_000
@@ -24,7 +24,7 @@ _OTHER_SEEDS = 7_000_000_000_000
 def earlier_runs(scenario: Scenario) -> list[Scenario]:
     """Return healthy runs that end before the scenario, empty without a history.
 
-    They begin together: one earlier attempt of the job, or other jobs of its class. Each lasts
+    They begin together: an earlier attempt of the job, or other jobs in its class. Each lasts
     `BETWEEN_SECONDS` longer than its ranks work.
     """
     count = {History.NONE: 0, History.ATTEMPT: 1, History.CLASS: CLASS_JOBS}[scenario.history]

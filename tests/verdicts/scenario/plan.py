@@ -1,4 +1,4 @@
-"""The parts of a scenario: a job, its pace, its faults, and the faults of telemetry.
+"""The parts of a scenario: a job, its pace, its faults, and faults of telemetry.
 
 Seconds count from the moment at which the ranks begin.
 """
@@ -150,7 +150,7 @@ class Loads:
 
 @dataclass(frozen=True)
 class Telemetry:
-    """Faults of telemetry; a node of -1 is none. Clocks are off by `clock_seconds` (nodes,)."""
+    """Faults of telemetry; node -1 is none. Clocks are off by `clock_seconds` (nodes,)."""
 
     killed_node: int = -1
     killed_at: float = math.inf

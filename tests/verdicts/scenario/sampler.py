@@ -46,7 +46,7 @@ _ENDING_SHARE = 0.25
 _ENDING_SECONDS = (10.0, 200.0)
 """Share of slowing faults that end before their job, and their durations, log-uniform."""
 _SHAPES = {2: (1, 2), 4: (1, 2, 4), 8: (1, 2, 4)}
-"""Numbers of nodes, by the number of ranks."""
+"""Possible node counts, by the number of ranks."""
 _MOST_RANKS = max(_SHAPES)
 _PERIODS = (1, 1, 1, 2, 5, 10, 20, 50)
 _ON_LINKS = frozenset({FaultKind.SLOW_LINK, FaultKind.SLOW_STAGE_LINK})
@@ -91,7 +91,7 @@ def _job(dice: random.Random, seed: int) -> Scenario:
 
 
 def _pauses(dice: random.Random, ranks: int, step: float) -> Pauses:
-    """Draw evaluations: half of the jobs have them, marked or not, of all ranks or of rank 0."""
+    """Draw evaluations: half of the jobs have them, marked or not, on all ranks or on rank 0."""
     if dice.random() < 0.5:
         return Pauses()
     seconds = round(_log_uniform(dice, 5.0, 60.0), 1)
@@ -109,7 +109,7 @@ def _saves(dice: random.Random, step: float) -> Pauses:
 
 
 def _loads(dice: random.Random, step: float) -> Loads:
-    """Draw epochs for half of the jobs, and stalls of single loaders for half of them."""
+    """Draw epochs for half of the jobs, and stalls of single loaders for half."""
     loads = Loads()
     if dice.random() < 0.5:
         every = round(_log_uniform(dice, 20.0, 2_000.0))

@@ -18,12 +18,12 @@ from .cases import ONSET, Case
 
 
 class Row(NamedTuple):
-    """One row of the table; the first three fields are those of the case.
+    """One row of the table; its first three fields are the case's.
 
     Args:
         opened: seconds from the fault's beginning to its first incident; NaN without one.
-        ended: seconds from the fault's end to the end of its last incident; NaN without one,
-            infinite if it stays open.
+        ended: seconds from the fault's end to its last incident's end; NaN without one, infinite if
+            it stays open.
         incidents: number of incidents.
         notices: number of notices.
         causes: number of notices about a changed cause.

@@ -15,7 +15,7 @@ KILLED, TERMINATED, FAILED = 137, 143, 1
 LAUNCHER_SECONDS = 3.0
 """From a rank's failure to the end of the others: its launcher notices and ends them."""
 RAISED_SECONDS, LOST_SECONDS = 0.5, 20.0
-"""From the end of a process, and of a node, to the errors of its peers' collectives."""
+"""From a process's end, and a node's, to the errors of its peers' collectives."""
 _OWN_ERROR = "ValueError: could not convert string to float: 'nan,'"
 _PEER_ERROR = "RuntimeError: Connection closed by peer [10.0.0.{}]:31337"
 

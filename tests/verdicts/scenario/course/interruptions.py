@@ -52,7 +52,7 @@ class Interruptions:
                 self._inside = min(self._inside, fault.onset)
 
     def end_of_work(self, start: Vector, seconds: Vector, ranks: Integers | None = None) -> Vector:
-        """Return when the work of `seconds` from `start` is done, by rank of `ranks` or all ranks.
+        """Return when work that takes `seconds` from `start` is done, for `ranks` or all ranks.
 
         It is infinite if the work never ends.
         """

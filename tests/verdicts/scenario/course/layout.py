@@ -29,7 +29,7 @@ class Layout:
         self.replica = tuple(
             self._replica(rank, per_stage, scenario.shape) for rank in range(count)
         )
-        """Number of each rank's replica; the ranks of a replica work on the same sequences."""
+        """Number of each rank's replica; the ranks in a replica work on the same sequences."""
         links = (
             [(rank, rank + per_stage) for rank in range(count - per_stage)]
             if self.stages > 1

@@ -1,4 +1,4 @@
-"""Durations of healthy ranks: recorded times of real runs, resampled and spread."""
+"""Durations of healthy ranks: recorded times from real runs, resampled and spread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.verdicts.scenario.course.layout import Layout
 from tests.verdicts.scenario.plan import Pace, Scenario
 
 RECORDED = Path(__file__).parents[3] / "data" / "verdicts" / "recorded_steps.npz"
-"""Times of real runs over their medians: arrays (steps, ranks, columns of `COLUMNS`)."""
+"""Times in real runs over their medians: arrays (steps, ranks, columns as in `COLUMNS`)."""
 COLUMNS = ("data", "forward", "backward", "optimizer", "transfer")
 SHARES = np.array([0.03, 0.3, 0.5, 0.04, 0.06])
 """Shares of a usual step, by column; the rest is the time between steps."""
@@ -115,7 +115,7 @@ class Noise:
         return seconds, tokens
 
     def _batch_delays(self, steps: int) -> Matrix:
-        """Return the delay of the batches of the next steps in seconds (steps, ranks)."""
+        """Return the batch delays of the next steps in seconds (steps, ranks)."""
         loads, dice = self._scenario.loads, self._load_dice
         delays = np.zeros((steps, self._scenario.ranks))
         numbers = np.arange(self._drawn, self._drawn + steps)

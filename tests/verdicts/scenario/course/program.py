@@ -1,4 +1,4 @@
-"""The parts of a step, by the shape of the job; they are the same in every step."""
+"""The parts of a step, by the job's shape; they are the same in every step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .noise import COLUMNS
 
 MICROBATCHES = 8
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-"""Values of one step or of several: (..., ranks, columns) or without the last axes."""
+"""Values of one step or several: (..., ranks, columns) or without the last axes."""
 COLLECTIVE_BYTES, EXCHANGE_BYTES = 1 << 26, 1 << 24
 DATA, FORWARD, BACKWARD, OPTIMIZER, TRANSFER = range(len(COLUMNS))
 """Columns of `noise.Work`."""
@@ -44,8 +44,8 @@ class Works(NamedTuple):
 class Meets(NamedTuple):
     """All ranks arrive in their groups' collective, which then transfers.
 
-    The transfer takes a `share` of one of `parts` equal parts of the seconds in the transfer
-    column. `crossed` marks the part at which groups may be crossed.
+    The transfer takes a `share` of the transfer column's seconds, divided by `parts`. `crossed`
+    marks the part at which groups may be crossed.
     """
 
     phase: Phase
@@ -137,7 +137,7 @@ def link_seconds(durations: Floats) -> Floats:
 
 
 def stage_order(part: Passes, stages: int, ranks: int) -> IntegerMatrix:
-    """Return the ranks of each stage (stages, replicas), in the order of the microbatches."""
+    """Return each stage's ranks (stages, replicas), in the microbatches' order."""
     order = np.arange(ranks).reshape(stages, -1)
     return order if part.forward else order[::-1]
 

@@ -12,7 +12,7 @@ from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import Op, Phase
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-"""Values of one step or of several: (ranks,) or (steps, ranks)."""
+"""Values of one step or several: (ranks,) or (steps, ranks)."""
 
 
 class Place(NamedTuple):
@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 
 class Call(NamedTuple):
-    """`times` collectives, sends or receives of a step, of one kind.
+    """`times` collectives, sends or receives in a step, all of one kind.
 
     Args:
         groups: each rank's group (ranks,), -1 for ranks outside.

@@ -1,4 +1,4 @@
-"""The ranks' records of their steps, as rows of many steps at once."""
+"""The ranks' step records, as rows for many steps at once."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class RingRows(NamedTuple):
     ranks: Integers
 
     def select(self, steps: slice) -> Rows:
-        """Return the rows of some steps in the order of the rings: one rank after the other."""
+        """Return the rows of some steps in ring order: one rank after the other."""
         rows = self.rows[steps]
         order = _rank_after_rank(self.ranks.tobytes(), len(rows))
         plain = rows.reshape(-1).view(np.dtype((np.void, rows.dtype.itemsize)))
@@ -129,7 +129,7 @@ def _rank_after_rank(ranks: bytes, steps: int) -> Integers:
 
 
 class CallRows:
-    """Makes COLLECTIVE rows: one for each group and operation of a step, for any number of calls.
+    """Makes COLLECTIVE rows: one for each group and operation in a step, for any number of calls.
 
     `numbers` are the collector's numbers of the layout's groups.
     """
@@ -139,7 +139,7 @@ class CallRows:
         self._groups: dict[tuple[int, ...], tuple[Integers, Any]] = {}
 
     def rows(self, written: Written) -> RingRows:
-        """Return the rows of these steps, in each step in the order of its calls."""
+        """Return the rows of these steps, within a step in call order."""
         steps, ranks = written.steps, written.ranks
         calls = [*steps.calls, *steps.exchanges]
         parts = [self._part(numbers, calls[numbers[0]], ranks) for numbers in _same_calls(calls)]

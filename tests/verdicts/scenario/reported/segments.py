@@ -219,7 +219,7 @@ class Agents:
         return tables
 
     def _add(self, tables: dict[Kind, list[Rows]], due: list[tuple[_Rings, slice]]) -> None:
-        """Add the rows of steps of one kind."""
+        """Add the rows of steps with one kind."""
         rings, steps = due[0]
         if len(due) > 1:
             rings = _Rings(join_written([ring.written for ring, _ in due]))

@@ -23,7 +23,7 @@ def incidents(scenario: Scenario) -> list[dict[str, Any]]:
 def job(
     kind: FaultKind, *ranks: int, onset: float = 30.0, seconds: float = 75.0, **more: Any
 ) -> Any:
-    """Return the small job with one fault; `more` sets fields of the scenario or of the fault."""
+    """Return the small job with one fault; `more` sets fields of the scenario or the fault."""
     of_fault = {name: more.pop(name) for name in ("effect", "period", "node") if name in more}
     fault = Fault(kind, ranks, onset=onset, **of_fault)
     return replace(JOB, step_seconds=0.5, faults=(fault,), seconds=seconds, **more)

@@ -28,7 +28,7 @@ def sent_rows(scenario: Scenario, every: int, kind: Kind) -> Iterator[Rows]:
 
 
 def rows_of(scenario: Scenario, every: int, kind: Kind) -> Rows:
-    """Return all rows of a kind, in the order of ranks and of each rank's ring."""
+    """Return all rows of a kind, ordered by rank and ring."""
     return np.sort(np.concatenate(list(sent_rows(scenario, every, kind))), order=["rank", "seq"])
 
 

@@ -20,7 +20,7 @@ from . import rings
 _CPU_RATIO = 0.93
 _RESIDENT_BYTES, _MEMORY_BYTES = 4 << 30, 64 << 30
 _GROWTH_BYTES = 8 << 20
-"""Growth in bytes a second of a memory fault with an effect of 1."""
+"""Bytes a second by which memory grows in a fault with effect 1."""
 _HEARTBEAT_SECONDS = 0.25
 FLUSH_SECONDS = 1.0
 
@@ -74,7 +74,7 @@ class Views:
         for rank in ranks.tolist():
             last_seen = min(now, float(self._exits.end[rank]), *self._frozen(rank))
             lines.append(self._line(self._standing(steps, rank, last_seen), rank, now))
-        # By column: writing one field of one row takes as long as writing one of all rows.
+        # By column: writing one field in one row takes as long as writing it in all rows.
         for name in lines[0]:
             rows[name] = [line[name] for line in lines]
         rows["rank"], rows["seq"], rows["time_ns"] = ranks, ring[ranks] - 1, rings.ns(now)

@@ -28,7 +28,7 @@ _SLOWS: dict[FaultKind, tuple[int, ...]] = {
     FaultKind.SLOW_OPTIMIZER: (_OPTIMIZER,),
     FaultKind.SLOW_LINK: (_TRANSFER,),
 }
-"""Columns of times that a fault makes longer; other faults have no limit of this kind."""
+"""Columns of times that a fault makes longer; other faults have no such limit."""
 _ALL_RANKS = frozenset({FaultKind.SLOW_DATA_EVERYWHERE, FaultKind.SLOW_LINK})
 
 

@@ -1,4 +1,4 @@
-"""A picture of found shares and of the best possible ones, by effect and period. Pure."""
+"""A picture of found shares and the best possible ones, by effect and period. Pure."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ PERIOD_NAMES = tuple(f"1 step in {a}" if a == b else f"1 in {a}-{b}" for a, b in
 
 
 class Cell(NamedTuple):
-    """Faults of one range of effects and of periods.
+    """Faults in one range of effects and one of periods.
 
     `ours` is [found, total, low, high]; `limit` the mean share of the best test, None if unknown.
     """
@@ -29,7 +29,7 @@ class Cell(NamedTuple):
 
 
 def cells(documents: Sequence[Document]) -> dict[tuple[int, int], Cell]:
-    """Return cells by the indices of their range of effects and of their range of periods."""
+    """Return cells by the indices of their effect range and their period range."""
     slow = [answer for answer in _slow(documents) if answer["fault"] not in _NO_FACTOR]
     grid = {}
     for row, (low, high) in enumerate(pairwise(EFFECTS)):
@@ -59,7 +59,7 @@ def _slow(documents: Sequence[Document]) -> list[Document]:
 
 
 def curve(documents: Sequence[Document]) -> str:
-    """Return a text picture of the found share of slowing faults, by their cost."""
+    """Return a text picture of the share of slowing faults that were found, by their cost."""
     rows = []
     for low, high in pairwise(COSTS):
         answers = [answer for answer in _slow(documents) if low <= answer["cost"] < high]

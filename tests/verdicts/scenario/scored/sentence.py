@@ -12,7 +12,7 @@ SINCE_SECONDS = 10.0
 stretches of this length.
 """
 RATIO_SHARE = 0.25
-"""Tolerance of the ratio to the peers, as a share of the fault's addition."""
+"""Tolerance of the ratio to the peers, as a share of the time that the fault adds."""
 LOST_SHARE, LOST_POINTS = 0.25, 0.05
 """Tolerance of the lost throughput: a share of it, or so many points. A sentence with an interval
 is right if the interval holds the true value.

@@ -1,4 +1,4 @@
-"""Shares of answers and of verdicts, with their intervals. Pure."""
+"""Shares of answers and verdicts, with their intervals. Pure."""
 
 from __future__ import annotations
 

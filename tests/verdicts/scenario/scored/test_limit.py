@@ -20,7 +20,7 @@ def test_what_changes_nothing_is_found_as_often_as_by_chance() -> None:
 
 @pytest.mark.parametrize(("shift", "steps"), [(0.5, 20.0), (0.3, 100.0), (0.2, 400.0)])
 def test_of_normal_noise_the_limit_is_that_of_the_textbook(shift: float, steps: float) -> None:
-    # A mean of n values is found if its shift exceeds the quantile of the false alarms.
+    # A mean of n values is found if its shift exceeds the false alarms' quantile.
     threshold = 3.39
     textbook = 0.5 * math.erfc((threshold - shift * math.sqrt(steps)) / math.sqrt(2.0))
     assert power(BEFORE, BEFORE + shift, steps) == pytest.approx(textbook, abs=0.07)

@@ -18,7 +18,7 @@ def answer(**more: Any) -> dict[str, Any]:
 
 
 def scenario(*answers: dict[str, Any], false: int = 0, healthy: bool = False) -> dict[str, Any]:
-    """Return the result of one scenario of half a day."""
+    """Return the result of one scenario that lasts half a day."""
     job = {"seed": 2, "shape": "ddp", "ranks": 4, "nodes": 2, "pace": "constant"}
     kinds = ["straggler"] * false
     return {
