@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.detect.hang import RankSituation
-from stepwatch.collector.detect.hang.entered import entered_step
+from stepwatch.collector.detect.hang.holding import entered_step
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.records import Op, Phase
 from tests.collector.gathered import call_rows, records_of

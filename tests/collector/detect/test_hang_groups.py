@@ -8,7 +8,7 @@ import pytest
 
 from stepwatch.collector.detect import hang, rank_failed
 from stepwatch.collector.detect.hang import RankDiagnostics, stall_of
-from stepwatch.collector.detect.hang.together import fell_silent_then
+from stepwatch.collector.detect.hang.holding import fell_silent_then
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis, FlightEntry
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import GilState

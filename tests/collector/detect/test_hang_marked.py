@@ -8,7 +8,7 @@ import pytest
 from stepwatch.collector.detect import hang, pause
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.hang import LIMITS, OtherRanks, RankSituation, Stall, stall_of
-from stepwatch.collector.detect.hang.legal import Longest
+from stepwatch.collector.detect.hang.holding import Longest
 from stepwatch.collector.detect.hang.situation import NO_DIAGNOSTICS, NO_OTHER_RANKS, Unseen
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received

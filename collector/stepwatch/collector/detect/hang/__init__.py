@@ -3,13 +3,20 @@
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
-from .activity import Activity, is_interpreter_held
-from .detector import detect
 from .inputs import find, rank_diagnostics, rank_situations, stalled, stalled_seconds
-from .report import cause_of, line_row, op_name
-from .situation import OtherRanks, RankDiagnostics, RankSituation, Unseen, missed_collectives
+from .report import cause_of, detect, line_row, op_name
+from .situation import (
+    LIMITS,
+    Activity,
+    OtherRanks,
+    RankDiagnostics,
+    RankSituation,
+    Thresholds,
+    Unseen,
+    is_interpreter_held,
+    missed_collectives,
+)
 from .stall import Stall, allowed_seconds, stall_of
-from .thresholds import LIMITS
 
 __all__ = [
     "DETECTORS",
@@ -19,6 +26,7 @@ __all__ = [
     "RankDiagnostics",
     "RankSituation",
     "Stall",
+    "Thresholds",
     "Unseen",
     "allowed_seconds",
     "cause_of",

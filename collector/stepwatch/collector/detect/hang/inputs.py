@@ -23,13 +23,21 @@ from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, Phase, ProcessState
 
-from .detector import detect
-from .device import BUSY, as_device, followed, moved_ages
-from .entered import entered_step
-from .legal import MARKED
-from .situation import OtherRanks, RankDiagnostics, RankSituation, Unseen
+from .holding import MARKED, entered_step
+from .report import detect
+from .situation import (
+    BUSY,
+    LIMITS,
+    OtherRanks,
+    RankDiagnostics,
+    RankSituation,
+    Thresholds,
+    Unseen,
+    as_device,
+    followed,
+    moved_ages,
+)
 from .stall import Stall, stall_of
-from .thresholds import LIMITS, Thresholds
 
 
 def find(context: DetectionContext) -> list[Finding]:

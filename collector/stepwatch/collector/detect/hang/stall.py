@@ -1,10 +1,10 @@
 """A job in which nothing moves: the waiting ranks, the outside ranks, and the legal duration.
 
 If a rank sits in a collective that others did not enter, those other ranks decide. Facts may show
-that one cannot resume by itself (`activity.is_over`): that is a hang at once. Otherwise it may be a
-pause, as long as signs of work explain it, until the collective's timeout is near. Without any sign
-of work it may last as long as a wait may be legal (`legal`), whatever other outside ranks do. In a
-marked evaluation or save, signs of work on any rank extend this time.
+that one cannot resume by itself (`is_over`): that is a hang at once. Otherwise it may be a pause,
+as long as signs of work explain it, until the collective's timeout is near. Without any sign of
+work it may last as long as a wait may be legal (`legal_seconds`), whatever other outside ranks do.
+In a marked evaluation or save, signs of work on any rank extend this time.
 
 If no rank waits, all may wait in a collective that no line shows: then none may be at work. If all
 are inside one collective, it may be a transfer as long as bytes move. An unobserved rank may be in
@@ -20,29 +20,36 @@ from typing import NamedTuple
 from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
 from stepwatch.collector.detect.wait_graph import Answer
 from stepwatch.collector.state.trackers.rank_work import Work
+from stepwatch.signals.records import ProcessState
 
-from .activity import DEAD, Activity, activity_of, is_device_stuck, is_over, quiet_seconds
-from .device import with_waiting_hosts
-from .holding import holding_up
-from .legal import (
+from .holding import (
     NONE_KNOWN,
     Longest,
+    fell_silent_then,
+    holding_up,
     legal_seconds,
     may_go_on,
     paused_phases,
     usual_seconds,
+    with_waiting_hosts,
 )
 from .situation import (
+    DEAD,
     NO_DIAGNOSTICS,
     NO_OTHER_RANKS,
+    Activity,
     Missed,
     OtherRanks,
     RankDiagnostics,
     RankSituation,
+    Thresholds,
+    activity_of,
+    are_all_frozen,
+    is_device_stuck,
+    is_over,
     missed_collectives,
+    quiet_seconds,
 )
-from .thresholds import Thresholds
-from .together import are_all_frozen, fell_silent_then
 
 
 class Stall(NamedTuple):
@@ -292,3 +299,47 @@ def _legal_until(stall: Stall, longest: Longest, limits: Thresholds) -> float:
         return explained
     legal = legal_seconds(stall.ranks, outside, longest, limits)
     return min(explained, stall.seconds - quiet + legal)
+
+
+def culprit_of(stall: Stall) -> RankSituation | None:
+    """Return the rank for which all others wait.
+
+    A dead or stopped rank has precedence over the rank that is behind. If the lines do not name one
+    rank (the hooks may not see the trainer's collectives), the flight recorders do: a rank in
+    `lacking` entered one collective less. A waiting rank may be seen blocked in the kernel for a
+    moment; being blocked only counts for a rank that does not wait.
+    """
+    ranks = stall.ranks
+    missing = _missing(stall)
+    for state in DEAD:
+        for item in ranks:
+            if item.process is state:
+                return item
+    blocked = [
+        item
+        for item in missing
+        if item.process is ProcessState.UNINTERRUPTIBLE and item.host is None
+    ]
+    if blocked:
+        return blocked[0]
+    if not any(item.rank in stall.answer.holding for item in missing) and (
+        stall.answer.holding or stall.answer.unobserved
+    ):
+        return None  # all ranks wait for an ended or unobserved rank
+    if not missing or len(missing) == len(ranks) > 1:
+        behind = {item.rank for item in stall.lacking}
+        # A busy device's recorder counts operations that its host enqueued ahead.
+        candidates = [item for item in ranks if item.rank in behind and item.host is None]
+        return candidates[0] if len(candidates) == 1 else None
+    idle = {item.rank for item in stall.idle}
+    return max(missing, key=lambda item: (item.rank in idle, -item.step, item.moved_age))
+
+
+def _missing(stall: Stall) -> list[RankSituation]:
+    """Return the ranks that wait for no other rank.
+
+    If the graph shows awaited ranks, only those count.
+    """
+    missing = [item for item in stall.ranks if not item.is_held]
+    holding = [item for item in missing if item.rank in stall.answer.holding]
+    return holding or missing

@@ -21,7 +21,7 @@ from stepwatch.collector.detect.hang import (
     cause_of,
     is_interpreter_held,
 )
-from stepwatch.collector.detect.hang.thresholds import Thresholds as HangThresholds
+from stepwatch.collector.detect.hang import Thresholds as HangThresholds
 from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import phase_name

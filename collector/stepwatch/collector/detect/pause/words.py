@@ -9,12 +9,12 @@ from stepwatch.collector.detect.hang import (
     Activity,
     RankSituation,
     Stall,
+    Thresholds,
     cause_of,
     is_interpreter_held,
     line_row,
     op_name,
 )
-from stepwatch.collector.detect.hang.thresholds import Thresholds
 from stepwatch.collector.quantities import device_time
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.trackers.rank_work import Work
