@@ -25,7 +25,7 @@ def chromium() -> str | None:
 
 @contextmanager
 def opened_browser() -> Iterator[Browser]:
-    """Chromium as the test command installs it, or the one that playwright brought."""
+    """Yield Chromium as the test command installs it, or playwright's own."""
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         yield opened
@@ -33,7 +33,7 @@ def opened_browser() -> Iterator[Browser]:
 
 
 class Visitor:
-    """One open page, everything it said and asked for."""
+    """One open page, its errors and its requests."""
 
     def __init__(self, browser: Browser, width: int = 1280, dark: bool = False) -> None:
         self.page: Page = browser.new_page(

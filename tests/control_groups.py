@@ -16,7 +16,7 @@ ROOT = Path("/sys/fs/cgroup")
 
 @contextmanager
 def control_group(controller: str, limit: str, value: str) -> Iterator[Path]:
-    """A group whose file `limit` holds `value`; skips the test where none can be made."""
+    """Yield a group whose file `limit` has `value`; skip the test if none can be created."""
     place = ROOT / controller / f"stepwatch-test-{uuid.uuid4().hex[:8]}"
     try:
         place.mkdir()

@@ -46,7 +46,7 @@ def show(table: str, document: dict[str, Any], file: Path | None) -> None:
 
 
 def command(name: str, main: Callable[[Sequence[str]], int]) -> int:
-    """Call `main` with the command line; SIGTERM is like Ctrl-C, a known error one line."""
+    """Call `main` with the command line; SIGTERM acts like Ctrl-C, a known error is one line."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""A real server that speaks S3 on a free port of this machine, and the environment to reach it."""
+"""A real S3 server on a free port of this machine, and the environment to reach it."""
 
 from __future__ import annotations
 

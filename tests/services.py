@@ -1,4 +1,4 @@
-"""A collector and an agent as they ship, for tests that look at real runs through them."""
+"""A collector and an agent as shipped, for tests that observe real runs through them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ class ServiceError(StepwatchError):
 
 
 class Services:
-    """Real processes with the settings they ship with, sharing `folder` and `rings`.
+    """Real processes with the shipped settings, sharing `folder` and `rings`.
 
-    `paths` is PYTHONPATH of everything that runs in `environ`, `options` are the collector's, and
-    `agent_options` the agent's;
-    `environ` is added to their environment.
+    `paths` is the PYTHONPATH of all processes in `environ`, `options` are the collector's, and
+    `agent_options` the agent's; the argument `environ` is added to their environment.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Services:
         """Start both and wait until the collector answers.
 
         Raises:
-            ServiceError: it does not.
+            ServiceError: it does not answer.
         """
         collector = self._processes.start(
             "collector", "collector", "--store", str(self.store),
@@ -96,7 +95,7 @@ class Services:
         return incidents
 
     def job(self, job: str) -> dict[str, Any] | None:
-        """One job, None while the collector does not know it."""
+        """Return one job's document, None while the collector does not know it."""
         response = self._client.get(f"/v1/jobs/{job}")
         document: dict[str, Any] | None = response.json() if response.status_code == 200 else None
         return document
@@ -114,7 +113,7 @@ class Services:
         return self._processes.log(name)
 
     def close(self) -> None:
-        """End everything."""
+        """End both processes."""
         self._processes.stop_all()
         self._client.close()
 

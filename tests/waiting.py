@@ -1,4 +1,4 @@
-"""Waiting for something that other threads or processes bring about."""
+"""Waits for results of other threads or processes."""
 
 from __future__ import annotations
 

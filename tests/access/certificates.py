@@ -1,4 +1,4 @@
-"""An authority made for a test, and certificates that it signs."""
+"""A certificate authority of a test, and certificates that it signs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Authority:
         self.chain, self.key = folder / "tls.crt", folder / "tls.key"
 
     def sign(self, *names: str, begins: datetime.datetime = NOW - DAY, days: float = 10.0) -> bytes:
-        """Write a pair over the one before; returns the certificate's serial number as bytes."""
+        """Replace the pair of files; return the certificate's serial number as bytes."""
         until = begins + days * DAY
         pair = self._authority.issue_cert(*names, not_before=begins, not_after=until)
         self.key.write_bytes(pair.private_key_pem.bytes())
@@ -47,7 +47,8 @@ class Authority:
 
 
 def secret(path: Path, text: str) -> Path:
-    """A file that its user alone may read, replaced as `kubelet` and `mv` replace one."""
+    """Write a file that only its user may read, with an atomic replacement as `kubelet` and `mv` do
+    it."""
     unfinished = path.with_suffix(".new")
     unfinished.write_text(text)
     unfinished.chmod(0o600)

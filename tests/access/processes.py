@@ -1,4 +1,4 @@
-"""`stepwatch collector` and `stepwatch agent` as processes that speak TLS."""
+"""`stepwatch collector` and `stepwatch agent` as processes with TLS."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 class Place:
-    """A collector that can be served on one port in several ways, over one store."""
+    """A collector that serves one port in several ways, over one store."""
 
     def __init__(self, folder: Path, authority: Authority) -> None:
         self.store, self.port, self._authority = folder / "store.db", free_port(), authority

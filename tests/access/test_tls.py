@@ -1,4 +1,4 @@
-"""A collector that speaks TLS, as a process: who is served, and how it renews its certificate."""
+"""A collector with TLS, as a process: accepted clients, and the renewal of its certificate."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_pauses_are_shown_while_they_last(
         report = json.loads((tmp_path / f"{rank}.json").read_text())
         pauses = rank == 0 or trainer != "plain"
         assert report["seen"].get("evaluation", []) == ["eval"] * pauses
-        # Which ranks write is the framework's affair; the first one always does.
+        # The framework decides which ranks write; the first one always does.
         assert report["seen"].get("save", ["checkpoint"] * (rank > 0)) == ["checkpoint"]
         steps = tables[Kind.STEP]
         assert len(steps) == len(report["losses"]) // ACCUMULATED

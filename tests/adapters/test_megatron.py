@@ -19,7 +19,7 @@ BATCHES = 6
 
 
 class RerunDataIterator:
-    """As in megatron.core.rerun_state_machine 0.16: no `__iter__`, and batches given again."""
+    """As in megatron.core.rerun_state_machine 0.16: no `__iter__`, and batches can be replayed."""
 
     def __init__(self, iterable: Iterator[int]) -> None:
         self.iterable = iterable
@@ -27,7 +27,7 @@ class RerunDataIterator:
         self.replay_at = -1
 
     def __next__(self) -> int:
-        """The next batch, or one that was given before."""
+        """Return the next batch, or a replayed one."""
         if 0 <= self.replay_at < len(self.batches):
             self.replay_at += 1
             return self.batches[self.replay_at - 1]

@@ -19,7 +19,7 @@ _now = 0
 
 
 class Optimizer:
-    """Something that steps."""
+    """An optimizer without state."""
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def observer(watch: Watch) -> LoopObserver:
 
 
 def work() -> None:
-    """Let one piece of time pass."""
+    """Let one unit of time pass."""
     global _now
     _now += PIECE
 
@@ -238,7 +238,7 @@ def test_a_closed_watch_records_nothing(observer: LoopObserver, watch: Watch, ri
 
 
 class LoadedOptimizer(Optimizer):
-    """One whose state was loaded from a checkpoint."""
+    """An optimizer whose state was loaded from a checkpoint."""
 
     state = {"weight": {"step": 120.0}}  # noqa: RUF012
 

@@ -1,4 +1,4 @@
-"""A DistributedDataParallel script that knows nothing of stepwatch, under `stepwatch run`."""
+"""A DistributedDataParallel script without stepwatch, under `stepwatch run`."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_it_outlives_a_short_gap(alert: Alert) -> None:
 
 
 def test_a_ticket_never_hides_a_page() -> None:
-    # A symptom opens no incident: where its cause is a ticket, something else must page.
+    # A symptom opens no incident: if its cause is a ticket, another alert must page.
     severity = {alert.name: alert.severity for alert in ALERTS}
     hidden = {
         (rule.cause, symptom)
@@ -141,7 +141,7 @@ def test_a_ticket_never_hides_a_page() -> None:
     # A save may block as long as the back-stop waits; a hang in it pages no sooner by itself.
     tickets = (*hang.LOST, FindingKind.CHECKPOINT_STALL)
     caught = {(kind, symptom) for kind in tickets for symptom in without_progress}
-    # Only of a node that is lost: its job failed, and one that is not restarted pages.
+    # Only for a lost node: its job failed, and a job without a restart pages.
     lost_nodes = {(rule.cause, s) for rule in RULES if rule.because for s in rule.symptoms}
     caught |= {(FindingKind.RANK_FAILED, FindingKind.TELEMETRY_LOST)} & lost_nodes
     assert hidden <= caught

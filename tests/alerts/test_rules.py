@@ -52,8 +52,8 @@ def write(folder: Path, alerts: Sequence[Alert], change: Callable[[str], str]) -
 
 
 def with_what_it_reads(alert: Alert) -> list[Alert]:
-    """An alert, and where it needs it the one that always fires: it shows since when Prometheus
-    looks."""
+    """Return an alert, with the heartbeat alert if it needs it, which shows since when Prometheus
+    runs."""
     exprs = [alert.expr, *(recording.expr for recording in alert.recordings)]
     looks = any("ALERTS{" in expr for expr in exprs)
     always = [alert_rule for alert_rule in ALERTS if alert_rule.never_silent and looks]
@@ -63,7 +63,7 @@ def with_what_it_reads(alert: Alert) -> list[Alert]:
 def test_promtool_accepts_the_rules(folder: Path) -> None:
     result = promtool("check", "rules", rules.RULES_FILE, folder=folder)
     assert result.returncode == 0, result.stdout + result.stderr
-    # A page about jobs is two rules: the other one is the ticket of classes that do not page.
+    # A page about jobs is two rules: the second is the ticket of classes that do not page.
     job_pages = [
         alert_rule
         for alert_rule in ALERTS
@@ -155,7 +155,7 @@ def test_the_cases_of_an_alert_need_no_other_rule(tmp_path: Path, alert: Alert) 
     ],
 )
 def test_a_changed_rule_fails_its_cases(tmp_path: Path, right: str, wrong: str, alert: str) -> None:
-    # promtool evaluates every rule in every case: the others are left out, which have none here.
+    # promtool evaluates every rule in every case: rules without one are left out.
     own_rules = with_what_it_reads(next(item for item in ALERTS if item.name == alert))
     assert right in rules.rules_text(own_rules, LINKS)
     write(tmp_path, own_rules, lambda text: text.replace(right, wrong))

@@ -1,4 +1,4 @@
-"""Measures the language of a checkout: hard constructions in prose, and names that say nothing.
+"""Measures the language of a checkout: hard constructions in prose, and empty names.
 
 Prose is every docstring and comment of the parts, and every Markdown document. A name is any
 variable or parameter that Python code assigns, tests included.
@@ -47,7 +47,7 @@ MARKS = (
         "idiom", r"anew|once more|go(?:es)? on|give[ns]? back|stands?|comes? back|let go|lies", 0.5
     ),
 )
-"""The limits leave room above what alertmanager, gpud, httpx and client_python have."""
+"""The limits exceed the rates of alertmanager, gpud, httpx and client_python."""
 MOST_EMPTY_NAMES = 0.01
 """Share of assigned names that may be empty ones."""
 
@@ -74,7 +74,7 @@ def measure(texts: Iterator[str]) -> Prose:
 
 
 def tracked_files(suffix: str, root: Path = ROOT) -> list[Path]:
-    """Files of a checkout with this suffix that git tracks, without data and generated ones."""
+    """Return the checkout's tracked files with this suffix, without data and generated files."""
     command = ["git", "-C", str(root), "ls-files", f"*{suffix}"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\n")
     paths = [root / name for name in names if name]

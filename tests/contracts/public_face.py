@@ -60,7 +60,7 @@ def finding_kinds() -> Iterator[str]:
 
 
 def http() -> Iterator[str]:
-    """Each path with the keys of its answers, as a collector over a made run answers."""
+    """Yield each path with the keys of a collector's answers over a synthetic run."""
     with tempfile.TemporaryDirectory() as folder:
         yield from response_keys(Path(folder))
 

@@ -1,4 +1,4 @@
-"""Keys of the collector's answers: of every path, over a made run with everything in it."""
+"""Keys of the collector's answers on every path, over a synthetic run with all kinds of records."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _address(client: Client, path: str) -> str:
 
 
 def _nodes() -> list[Segment]:
-    """Nodes that have one fault at once."""
+    """Return reports of nodes with the same fault at the same time."""
     return [report(29.0, XID_79, node=name) for name in (NODE, "gpu-2", "gpu-3")]
 
 

@@ -25,7 +25,7 @@ from stepwatch.signals.records import BODIES, Kind
 ROOT = Path(__file__).parents[2]
 READERS = ("collector/stepwatch", "agent/stepwatch")
 WRITERS = ("agent/stepwatch/agent/probes", "collector/stepwatch/cli/simulate")
-"""Packages whose use of a name is no reading, but for the `gauges` of a probe."""
+"""Packages that write names and do not read them, except in the `gauges` of a probe."""
 SHARED = Counter(name for body in BODIES.values() for name, _ in body)
 ANY = "[a-z_]+"
 

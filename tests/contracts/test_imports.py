@@ -34,7 +34,7 @@ def imports_of(name: str, path: Path, modules_by_name: dict[str, Path]) -> set[s
 
 
 def _module(dotted: str, modules_by_name: dict[str, Path]) -> str:
-    """The module that holds `dotted`, which is one itself or a name in one; empty if none."""
+    """Return the module that `dotted` is or belongs to; empty if there is none."""
     parent = dotted.rpartition(".")[0]
     return dotted if dotted in modules_by_name else parent if parent in modules_by_name else ""
 

@@ -1,7 +1,7 @@
-"""The language of the repository is the field's: plain sentences, and names that say something.
+"""The repository's language is the field's: plain sentences and meaningful names.
 
-`python -m tests.contracts.prose FOLDER` names the files that have most to do. CONTRIBUTING.md has
-the style, with examples.
+`python -m tests.contracts.prose FOLDER` lists the files with the most to correct. CONTRIBUTING.md
+has the style, with examples.
 """
 
 from __future__ import annotations

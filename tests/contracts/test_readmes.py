@@ -91,7 +91,7 @@ def extras() -> set[str]:
 
 
 def wrong_links(file: str, text: str) -> Iterator[str]:
-    """Relative links of a document whose file or heading is not there."""
+    """Yield the relative links of a document without a target."""
     for target in LINK.findall(prose(text)):
         if re.match(r"[a-z]+:", target):
             continue

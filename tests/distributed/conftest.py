@@ -45,7 +45,7 @@ class RunResult:
 
 
 class Trainer:
-    """Starts trainings whose files all lie below one directory."""
+    """Starts trainings with all their files below one directory."""
 
     def __init__(self, directory: Path, forked_ranks: ForkedRanks) -> None:
         self.directory = directory

@@ -1,4 +1,4 @@
-"""Runs without interruption, to hold others against: each is made once."""
+"""Uninterrupted runs for comparison, each trained once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Straight:
-    """Trains with given flags, or takes the losses of an earlier run with the same flags.
+    """Trains with given flags, or reads the losses of an earlier run with the same flags.
 
     The learning rate does not depend on `--steps` (the warm-up outlasts a run), so a run of few
     steps is the beginning of a longer one. Workers of pytest share the folder.
@@ -49,7 +49,7 @@ class Straight:
 
 @contextmanager
 def _exclusive_lock(folder: Path, name: str) -> Iterator[None]:
-    """Hold the lock of one name among all processes."""
+    """Hold a lock for one name among all processes."""
     folder.mkdir(exist_ok=True)
     with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -118,7 +118,7 @@ def _mount_command(trainer: Any, mount: str, *flags: str) -> list[str]:
 def test_a_full_disk_stops_no_step_and_damages_no_older_checkpoint(
     trainer: Any, straight: Callable[..., Any]
 ) -> None:
-    # Debug takes 3.2 MB: one checkpoint fits beside the next one's beginning, two do not.
+    # The debug model takes 3.2 MB: one checkpoint and the next one's beginning fit, two do not.
     mount = 'mount -t tmpfs -o size=5m none "$1"'
     finished = trainer.finish(trainer.start(*_mount_command(trainer, mount, *FLAGS)))
     assert finished.code == 0, finished.output[-3000:]

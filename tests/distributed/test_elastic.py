@@ -1,4 +1,4 @@
-"""An elastic job of two nodes that loses one continues on the other."""
+"""An elastic job continues on one node after it loses the other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .conftest import read_until
 
 
 def _family(process: int) -> list[int]:
-    """A process and everything below it: one node of this test."""
+    """Return a process and its descendants: one node of this test."""
     try:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def test_a_lost_node_shrinks_the_data_axis(
     port = free_port()
     meeting = ("--nodes", "1:2", "--rendezvous", f"127.0.0.1:{port}")
     host = trainer.start(*trainer.command(*flags, *meeting), STEPWATCH_NODE="host")
-    # The first to come holds the rendezvous, and has to be the one that stays.
+    # The first node hosts the rendezvous, and has to be the one that survives.
     while not _answers(port):
         assert host.poll() is None
     guest_trainer = make_trainer(trainer.directory / "other")

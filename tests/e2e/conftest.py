@@ -79,7 +79,7 @@ class Site:
             return False
 
     def job(self) -> dict[str, Any] | None:
-        """The job as the collector sees it, None while it does not know it."""
+        """Return the job's document, None while the collector does not know it."""
         try:
             response = httpx.get(f"{self.url}/v1/jobs/{JOB}", timeout=5.0)
         except httpx.HTTPError:
@@ -107,7 +107,7 @@ class Site:
         return steps
 
     def close(self) -> None:
-        """End everything."""
+        """End all processes."""
         for process in self._running:
             process.terminate()
         for process in self._running:

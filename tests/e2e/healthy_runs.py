@@ -34,7 +34,7 @@ def healthy_run(folder: Path) -> str:
 
 
 def main(count: int) -> int:
-    """Run `count` times and say how each went."""
+    """Run `count` times and print the result of each."""
     for number in range(1, count + 1):
         with tempfile.TemporaryDirectory() as folder:
             problem = healthy_run(Path(folder))

@@ -21,7 +21,7 @@ SIZE = 1 << 12
 
 
 class SlowFiles(mfusepy.Operations):  # type: ignore[misc]
-    """One file of zeros, as slow to list and to read as `delay` says."""
+    """One file of zeros; listing and reading it take the seconds of `delay`."""
 
     use_ns = True
 

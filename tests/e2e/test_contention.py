@@ -83,7 +83,7 @@ class Observers:
         return 0 if entry is None else entry[0].current.step_history.complete_until(2)
 
     def close(self) -> None:
-        """Close everything."""
+        """Close agent and store."""
         self.agent.close()
         self.store.close()
 

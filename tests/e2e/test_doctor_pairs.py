@@ -38,7 +38,7 @@ class Switch:
             raise
 
     def slow(self, node: int, rate: str) -> None:
-        """Let less come from a node than from the others."""
+        """Limit a node's bandwidth."""
         run("tc", "-n", self.nodes[node], "qdisc", "add", "dev", END, "root", "tbf",
             "rate", rate, "burst", "32kb", "latency", "5s")  # fmt: skip
 

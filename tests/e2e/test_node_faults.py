@@ -204,7 +204,7 @@ def little_memory() -> Iterator[Path]:
 def test_the_out_of_memory_killer_is_why_a_rank_was_killed(
     tmp_path: Path, running: list[int], little_memory: Path
 ) -> None:
-    """Nothing is scripted here: the kernel kills the rank, and says so in its log."""
+    """The kernel itself kills the rank and logs it; nothing is scripted here."""
     site = Site(tmp_path, tmp_path / "rings")
     try:
         site.start()

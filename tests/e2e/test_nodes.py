@@ -1,4 +1,4 @@
-"""A node without a job: its kernel's log says that a device is lost, and later nothing any more.
+"""A node without a job: its kernel log reports a lost device, and no more later.
 
 A real agent and a real collector; both are killed in between.
 """
@@ -90,7 +90,7 @@ def node(collector: Process) -> dict[str, Any]:
 
 
 def xids(document: dict[str, Any], section: str = "history") -> list[dict[str, Any]]:
-    """The XID errors among the facts: the machine of the test may have facts of its own."""
+    """Return the XID errors among the facts: the test's machine may have facts of its own."""
     return [fact for fact in document.get(section, []) if fact["fact"] == "xid"]
 
 

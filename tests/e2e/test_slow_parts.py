@@ -43,7 +43,8 @@ def test_a_quota_of_cpu_time_is_why_a_rank_is_slow(cpu_group: Path, nodes: Nodes
 
 
 class Flapping:
-    """A second node, whose agent sees made cards, and a link that goes down with a port."""
+    """A second node, whose agent sees simulated cards, and a link that fails together with a
+    port."""
 
     def __init__(self, nodes: Nodes, links: Links) -> None:
         self.links = links
@@ -62,7 +63,7 @@ class Flapping:
             nodes.helpers.append(subprocess.Popen(words, env=nodes.environ, stdout=log, stderr=log))
 
     def down(self) -> None:
-        """The link is lost, and the port says so."""
+        """Take the link down, and let the port report it."""
         self.downs += 1
         self.links.cut()
         self.cards.set("mlx5_1", state="1: DOWN")
@@ -88,7 +89,7 @@ def flapping(nodes: Nodes) -> Iterator[Flapping]:
         links.close()
 
 
-@pytest.mark.matrix  # a transfer that is slow in one step of forty is sure after two minutes
+@pytest.mark.matrix  # a transfer that is slow in one of forty steps is certain after two minutes
 def test_a_port_that_flaps_is_why_collectives_are_slow(nodes: Nodes, flapping: Flapping) -> None:
     rings = f"{nodes.rings}:{flapping.rings}"
     nodes.train("flaps", {**flapping.links.environ, ENV_NODE_RINGS: rings})

@@ -1,6 +1,6 @@
 """Two agents in network namespaces of their own: the link is cut, throttled, and one agent killed.
 
-No record is lost or doubled, and that a node sends nothing is raised and resolved.
+No record is lost or doubled, and a node's missing telemetry opens and resolves an incident.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Site:
         self._training = threading.Thread(target=self._train)
 
     def start(self) -> None:
-        """Start everything."""
+        """Start all processes."""
         self._start_verb(
             self.network.middle, "collector", "collector", "--store", str(self.store),
             "--host", "0.0.0.0", "--port", str(PORT), "--token-file", str(self.token),
@@ -152,13 +152,13 @@ class Site:
         )
 
     def finish(self) -> int:
-        """End the training; returns how many steps each rank made."""
+        """End the training; return the number of steps per rank."""
         self._training_over.set()
         self._training.join()
         return self.steps
 
     def close(self) -> None:
-        """End everything."""
+        """End all processes."""
         if self._training.is_alive():
             self.finish()
         for process in self._processes.values():

@@ -65,7 +65,7 @@ class Nodes(Site):
             raise AssertionError(f"{error}; seen: {incidents}") from error
 
     def node_incident(self, job: str) -> dict[str, Any] | None:
-        """The incident of the node itself, if there is one."""
+        """Return the node's own incident, if there is one."""
         return next(
             (incident for incident in self.incidents(job) if incident["kind"] == "node-fault"), None
         )
@@ -75,7 +75,7 @@ class Nodes(Site):
         kill(self.pids)
 
     def close(self) -> None:
-        """End everything."""
+        """End all processes."""
         self.end()
         for process in self.helpers:
             process.kill()

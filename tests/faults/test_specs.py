@@ -1,4 +1,4 @@
-"""Faults are read strictly, and a wrong one is answered with the nearest right one."""
+"""Faults are parsed strictly; an error names the nearest valid one."""
 
 from __future__ import annotations
 

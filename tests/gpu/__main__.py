@@ -43,7 +43,7 @@ class CheckRun(NamedTuple):
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 where everything held, 1 where something did not, 2 without a GPU."""
+    """Return 0 if all findings hold, 1 if one does not, 2 without a GPU."""
     options = _options(words)
     names = options.only or list(CHECKS)
     if not options.rehearse and not _has_gpu():

@@ -1,4 +1,4 @@
-"""Files that a check leaves for who looks into it: traces, a collector's store."""
+"""Files that a check leaves for an investigation: traces, a collector's store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 ENV_KEEP = "STEPWATCH_GPU_KEEP"
-"""A folder for them; without it nothing is kept."""
+"""The folder for such files; without it they are dropped."""
 
 
 def keep(path: Path, name: str) -> None:

@@ -1,4 +1,4 @@
-"""One check in this process: its findings go to a file, one line each, as they come."""
+"""Runs one check in this process and appends each finding to a file as one line."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Finding(NamedTuple):
     """The same for programs, in base units."""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the finding as JSON."""
         return {**self._asdict(), "figures": dict(self.figures)}
 
 
@@ -46,5 +46,5 @@ def is_within(share: float, tolerance: float) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of numpy and torch as JSON has them; anything else as text."""
+    """Convert numbers of numpy and torch to JSON; anything else to text."""
     return value.item() if hasattr(value, "item") else str(value)

@@ -1,10 +1,10 @@
-"""A rank of a DistributedDataParallel loop whose fault is on its device, or on its host.
+"""A rank of a DistributedDataParallel loop with a fault on its device or on its host.
 
     torchrun --nproc-per-node 2 -m tests.gpu.loop JOB KIND FAULT RANK STEP
 
 Gloo reduces the gradients, as several ranks share one card and NCCL refuses that. `FAULT`:
 `none`, `slow-device` (longer kernels in forward), `late-host` (the host sleeps before forward) or
-`stuck-device` (a kernel that does not end while it is watched).
+`stuck-device` (a kernel that outlasts the check).
 """
 
 from __future__ import annotations

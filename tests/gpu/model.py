@@ -1,4 +1,4 @@
-"""The model of the checks: layers of one width, large enough that a GPU is busy with each."""
+"""The model of the checks: layers of one width, each large enough to keep a GPU busy."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Place:
             time.sleep(seconds)
 
     def event(self) -> Any:
-        """An event that measures no time; without a device one that has always passed."""
+        """Return an event without timing; without a device one that has always passed."""
         return _cuda.Event() if self.is_gpu else _CompletedEvent()
 
 
@@ -69,7 +69,8 @@ _CYCLES: list[float] = []
 
 
 def cycles_per_second() -> float:
-    """Clock of the device's processors as it is now, from a kernel of a known number of cycles."""
+    """Return the current clock of the device's processors, from a kernel with a known cycle
+    count."""
     if not _CYCLES:
         for _ in range(3):  # the clock rises once there is work
             first, last = (_cuda.Event(enable_timing=True) for _ in range(2))

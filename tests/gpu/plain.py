@@ -1,4 +1,4 @@
-"""A DistributedDataParallel script on NCCL that knows nothing of stepwatch.
+"""A DistributedDataParallel script on NCCL without stepwatch.
 
 torchrun --nproc-per-node 1 -m tests.gpu.plain KIND LOSSES
 """

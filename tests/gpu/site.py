@@ -17,7 +17,7 @@ from .artefacts import keep
 
 @contextmanager
 def services(kept_as: str = "") -> Iterator[Services]:
-    """Both, on the rings of this check; the store is kept under a name, if there is one.
+    """Start both on this check's rings; the store is kept under `kept_as`, if given.
 
     Raises:
         ServiceError: they do not start.

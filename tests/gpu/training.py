@@ -16,7 +16,7 @@ from tests.services import ROOT
 
 
 def train(words: Sequence[str], rings: Path | None = None) -> dict[str, Any]:
-    """The JSON report of a run, watched where it has a folder for its rings.
+    """Return the JSON report of a run, which stepwatch watches if `rings` is given.
 
     Raises:
         RuntimeError: it failed; its last lines say why.

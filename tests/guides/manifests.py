@@ -59,7 +59,8 @@ def kubectl_build(folder: Path) -> list[Manifest]:
 
 
 def with_component(component: Path, folder: Path) -> list[Manifest]:
-    """The objects beside a component with it, in an overlay that is made in `folder`."""
+    """Return a component's sibling objects with the component applied, from an overlay in
+    `folder`."""
     siblings = [component.parent / name for name in ("base", "monitoring")]
     overlay = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

@@ -19,7 +19,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def script(page: Path) -> str:
-    """The one whole script of a page: the block that begins with `# train.py`."""
+    """Return the complete script of a page: the block that begins with `# train.py`."""
     (program,) = [block for block in blocks(page, "python") if block.startswith("# train.py\n")]
     return program
 

@@ -13,13 +13,13 @@ from tests.guides.manifests import AGENT, COLLECTOR, Manifest, everything, kusto
 from tests.guides.pages import ROOT, parse_options
 
 VERSIONS = ("1.29", "1.37")
-"""The oldest and the newest Kubernetes whose schemas are compared."""
+"""The oldest and the newest Kubernetes whose schemas are checked."""
 MONITORS = ("PodMonitor", "ServiceMonitor")
 COMPONENTS = ("host-network", "kernel-log", "tls")
 
 
 def validate(manifest: Manifest) -> None:
-    """Fail where an object has a field that its kind has not, lacks one, or one of another type."""
+    """Fail if an object has an unknown field, lacks one, or has one of another type."""
     if manifest["kind"] not in MONITORS:
         for version in VERSIONS:
             kubernetes_validate.validate(manifest, version, strict=True)

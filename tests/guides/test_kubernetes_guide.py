@@ -21,7 +21,7 @@ SHOWN: list[Any] = [yaml.safe_load(block) for block in blocks(GUIDE, "yaml")]
 
 
 def manifests_of_kind(kind: str) -> Any:
-    """The one object of a kind that the guide shows."""
+    """Return the guide's only object of a kind."""
     (match,) = [manifest for manifest in SHOWN if manifest.get("kind") == kind]
     return match
 

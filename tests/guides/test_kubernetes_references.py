@@ -115,7 +115,7 @@ def select_pods(
 
 
 def check_ports(rule: Manifest, pods: list[Manifest]) -> None:
-    """Each port of a rule is one that each of the pods has, by name or number."""
+    """Check that each of the pods has each port of a rule, by name or number."""
     for pod in pods:
         ports = [port for container in pod["spec"]["containers"] for port in container["ports"]]
         port_keys = {value for port in ports for value in (port["name"], port["containerPort"])}

@@ -33,7 +33,7 @@ CONTAINERFILE = COLLECTOR.parent / "Containerfile"
 
 
 def container_of(workload: str) -> Manifest:
-    """The one container of a workload."""
+    """Return a workload's only container."""
     (container,) = manifests.the_pod(everything(), workload)["containers"]
     return dict(container)
 

@@ -1,6 +1,6 @@
-"""Small training loops in the styles that users write, each with one long healthy pause.
+"""Small training loops in users' styles, each with one long healthy pause.
 
-Run by `record`, two ranks on Gloo (one where the case says so). `busy` really computes.
+`record` runs them, on two ranks with Gloo (on one where the case needs it). `busy` computes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def ordinary(job: str, pause: Callable[[torch.nn.Module], None]) -> None:
 
 
 def train_observed(job: str, pause: Callable[[torch.nn.Module, LoopObserver], None]) -> None:
-    """The loop of a framework, whose adapter ends the steps."""
+    """Run the loop of a framework whose adapter ends the steps."""
     wrapped = DistributedDataParallel(model())
     optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
     watch = Watch.from_env(job=job)
@@ -123,7 +123,7 @@ def save_safely(_wrapped: torch.nn.Module) -> None:
 
 
 def evaluate_one_batch(wrapped: torch.nn.Module, observer: LoopObserver) -> None:
-    """Every rank evaluates one long batch that a loader gave."""
+    """Evaluate one long batch from a loader on every rank."""
     wrapped.eval()
     observer.data_begins()
     observer.data_ends(came=True)
@@ -134,7 +134,7 @@ def evaluate_one_batch(wrapped: torch.nn.Module, observer: LoopObserver) -> None
 
 
 def validate_one_batch(wrapped: torch.nn.Module, _observer: LoopObserver) -> None:
-    """Every rank validates one long batch; then their losses are averaged."""
+    """Validate one long batch on every rank; then average the losses."""
     with torch.no_grad():
         busy(PAUSE_SECONDS)
         dist.all_reduce(torch.zeros(1))
@@ -170,7 +170,8 @@ def sharded_save(job: str) -> None:
 
 
 def readme(_wrapped: torch.nn.Module) -> None:
-    """All ranks evaluate, then rank 0 packs a checkpoint of its own, as no snippet forbids."""
+    """All ranks evaluate, then rank 0 writes a checkpoint in its own format: no snippet forbids
+    that."""
     busy(PAUSE_SECONDS / 2)
     if is_first():
         zlib.compress(io.BytesIO(bytes(1 << 20)).getvalue(), 9)
@@ -178,7 +179,7 @@ def readme(_wrapped: torch.nn.Module) -> None:
 
 
 def sleep_alone(_wrapped: torch.nn.Module) -> None:
-    """A fault: rank 1 is stuck where nothing runs, and the other waits for it in a collective."""
+    """A fault: rank 1 is stuck outside any operation, and its peer waits for it in a collective."""
     if not is_first():
         time.sleep(PAUSE_SECONDS)
 
@@ -194,11 +195,11 @@ CASES: dict[str, Callable[[str], None]] = {
     "single-process-pause": lambda job: ordinary(job, lambda _: time.sleep(PAUSE_SECONDS)),
     "stuck-rank": lambda job: ordinary(job, sleep_alone),
 }
-"""Pauses, and one fault, by name; each names its job."""
+"""Pauses, and one fault, by name, which is also the job's."""
 
 
 def main(case: str) -> None:
-    """Be one rank of a case."""
+    """Run as one rank of a case."""
     torch.set_num_threads(1)
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         dist.init_process_group("gloo")

@@ -1,9 +1,9 @@
-"""Has torch and the trainer imported once and forks the ranks of each run.
+"""Imports torch and the trainer once and forks the ranks of each run.
 
-A rank under torchrun imports for three seconds, and torchrun itself for two. Where a test is not
-about the start of a run, its ranks come from here: separate processes that differ in nothing else.
+A rank under torchrun imports for three seconds, and torchrun itself for two. Tests that do not
+concern the start of a run get their ranks from here: separate processes without other differences.
 
-Reads one run per line, answers with the exit codes of its ranks. No process group, and so no
+It reads one run per line and answers with the exit codes of its ranks. No process group, and so no
 thread, exists when it forks. Like torchrun it ends the other ranks once one has failed.
 """
 
@@ -34,7 +34,7 @@ with suppress(ImportError):
 
 
 def _fork(run: dict[str, Any], rank: int) -> int:
-    """Fork one rank; 0 in the child, which has become it."""
+    """Fork one rank; return 0 in the child, which is then the rank."""
     child = os.fork()
     if child == 0:
         os.environ.clear()
@@ -44,8 +44,10 @@ def _fork(run: dict[str, Any], rank: int) -> int:
 
 
 def _codes(children: list[int], most_seconds: float) -> list[int]:
-    """Exit codes in the order of ranks, negative for a signal, once all have ended. The others are
-    killed once one has failed, or has not ended in time: a hang fails its test."""
+    """Return the exit codes in the order of ranks, negative for a signal, once all have ended.
+
+    The other ranks are killed once one has failed or is late: a hang fails its test.
+    """
     codes: dict[int, int] = {}
     deadline = time.monotonic() + most_seconds
     while len(codes) < len(children):

@@ -55,7 +55,7 @@ class OpenIncidents(NamedTuple):
 
 @pytest.fixture(scope="module")
 def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenIncidents]:
-    """It does not evaluate again while the tests last, so the incidents stay open."""
+    """Yield a collector that does not evaluate during the tests, so that incidents stay open."""
     folder = tmp_path_factory.mktemp("watched")
     process = Process(folder, interval=3600.0)
     incidents = open_incidents.store_with_every_kind(process.store)
@@ -107,7 +107,7 @@ def test_every_stepwatch_command_of_a_page_runs(
 
 
 def run_all(page: str, commands: list[Command], capsys: pytest.CaptureFixture[str]) -> None:
-    """Run commands of a page, and see each exit as its verb documents, with something printed."""
+    """Run a page's commands; each must exit as its verb documents, and print text."""
     for command in commands:
         _, verb, *arguments = shlex.split(command.text)
         code = main([verb, *arguments])

@@ -1,4 +1,4 @@
-"""Text within Markdown shows as it is, in a renderer that lets HTML through."""
+"""Text within Markdown is shown literally, in a renderer that passes HTML."""
 
 from __future__ import annotations
 

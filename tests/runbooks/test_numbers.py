@@ -89,7 +89,7 @@ _QUANTITY = re.compile(
 
 
 def prose(page: str, section: str = "") -> str:
-    """A page, or one of its sections, in one line."""
+    """Return a page or one of its sections in one line."""
     markdown = runbooks.load(page).markdown
     if section:
         markdown = markdown.split(f"## {section}\n")[1].split("\n## ")[0]

@@ -1,4 +1,4 @@
-"""The README's session runs as it is printed."""
+"""The README's session runs as printed."""
 
 from __future__ import annotations
 

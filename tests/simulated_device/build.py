@@ -38,7 +38,7 @@ class BuildError(RuntimeError):
 
 
 def cache_directory() -> Path:
-    """Return where builds are kept: below the user's cache."""
+    """Return the folder of builds, below the user's cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "stepwatch-tests" / "simulated-device"
 
@@ -100,9 +100,9 @@ def _drop_old(cache: Path, newest: Path) -> None:
 
 
 def library() -> Path:
-    """Return the compiled module; the first call of a version builds it, about half a minute.
+    """Return the compiled module; a version's first call builds it, in about half a minute.
 
-    Processes that call at once wait for the one that builds.
+    Concurrent processes wait for the one that builds.
 
     Raises:
         BuildError: there is no compiler, or the source does not compile.

@@ -34,7 +34,7 @@ class Control:
     """The settings of one device in a file that its process maps. A change works at once.
 
     Args:
-        path: the file; it is made with the settings of a healthy device where it does not exist.
+        path: the file; created with the settings of a healthy device if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:

@@ -80,7 +80,9 @@ def _new_backend(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
 
 
 def _let_the_device_finish() -> None:
-    """A worker that computes while the interpreter ends would crash; one that hangs is left."""
+    """Wait for the device: a worker that computes during the interpreter's end would crash. A hung
+    device is abandoned.
+    """
     end = time.monotonic() + EXIT_SECONDS
     if control().get("lost") or extension().in_bad_fork():
         return

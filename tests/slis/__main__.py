@@ -29,7 +29,7 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the cases, one after the other, and print the table."""
+    """Run the cases one after another, and print the table."""
     options = arguments(words)
     rows: list[dict[str, Any]] = []
     with matrices.folders("slis", options.keep) as (folder, rings):
@@ -73,7 +73,7 @@ def agrees(row: Row, measured: float | None, figure: float) -> bool:
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Markdown: one line an SLI."""
+    """Return a Markdown table with one line per SLI."""
     lines = [
         "| SLI | moved by | before | during | after | by hand |",
         "|-----|----------|--------|--------|-------|---------|",

@@ -9,17 +9,17 @@ from tests.slis import figures
 from tests.slis.figures import Figure
 
 BEGINS, ENDS, STEPS = 50, 90, 140
-"""Steps before which a fault begins and ends, and steps of a run: long enough that accounts, which
-are looked at every five seconds, are of each part."""
+"""Steps before which a fault begins and ends, and the steps of a run, which is long enough that
+accounts, read every five seconds, cover each part.
+"""
 _FLAT = ("--mesh", "dp_shard=4", "--schedule", "1f1b")
 
 
 class Row(NamedTuple):
-    """An SLI, its figure by hand, and by how much the two may differ: a share of the figure, and
-    something absolute for figures near 0.
+    """An SLI, its figure by hand, and the tolerance: a share of the figure, and an absolute
+    difference for figures near 0.
 
-    `has_before`: the figure is the share of device-time that the fault took; the rest is as it was
-    before.
+    With `has_before` the figure is the fault's share of device-time; the rest is as before it.
     """
 
     sli: str

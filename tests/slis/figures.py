@@ -107,12 +107,12 @@ def share_of_all_ranks(run: RunRecord) -> float:
 
 
 def share_of_one_rank(run: RunRecord) -> float:
-    """The share of device-time that the fault took from one rank."""
+    """Return the share of device-time that the fault took from one rank."""
     return run.extra_seconds / run.elapsed_seconds / RANKS
 
 
 def share_of_other_ranks(run: RunRecord) -> float:
-    """The share of device-time that the other ranks waited for one."""
+    """Return the share of device-time in which the other ranks waited for one."""
     return run.extra_seconds / run.elapsed_seconds * (RANKS - 1) / RANKS
 
 
@@ -124,7 +124,8 @@ def stall_share(run: RunRecord) -> float:
 
 
 def single_rank_stall_share(run: RunRecord) -> float:
-    """The share of device-time in saves that take long on rank 0 alone: the others wait outside."""
+    """Return the share of device-time in saves that are slow on rank 0 alone: its peers wait
+    outside."""
     return stall_share(run) / RANKS
 
 
@@ -194,5 +195,5 @@ def bubble_over_ideal(run: RunRecord) -> float:
 
 
 def constant(value: float) -> Figure:
-    """A figure that the case itself says."""
+    """Return a figure that the case states."""
     return lambda run: value

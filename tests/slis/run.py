@@ -44,7 +44,7 @@ class SliSite(Services):
         )
 
     def values(self, job: str) -> Values:
-        """Each SLI of a job, None where it is not known; empty before the first answer."""
+        """Return a job's SLIs, None for an unknown one; empty before the first answer."""
         response = self._client.get(f"/v1/jobs/{job}/slis")
         rows: list[dict[str, Any]] = response.json()["slis"] if response.is_success else []
         return {sli["name"]: sli["value"] for sli in rows}

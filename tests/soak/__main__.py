@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(words: list[str]) -> int:
-    """Run one soak and print its table; the exit code says whether everything held."""
+    """Run one soak and print its table; the exit code tells whether all checks hold."""
     arguments = _parser().parse_args(words)
     if arguments.small:
         for name, value in _SMALL.items():

@@ -1,7 +1,7 @@
-"""Who wrote evaluations under which epoch: triggers in PostgreSQL note it, whatever collectors say.
+"""The writers of evaluations by epoch, recorded by triggers in PostgreSQL, whatever collectors
+claim.
 
-A replica is known by the name that its connections carry. The note is written in the transaction of
-the write itself.
+A replica's connections carry its name. The record is written in the transaction of the write.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def install(engine: sa.Engine) -> None:
 
 
 def writes(engine: sa.Engine) -> list[Write]:
-    """Everything noted, in order."""
+    """Return all recorded writes in order."""
     with engine.connect() as connection:
         query = sa.text("SELECT at, written, replica, epoch FROM soak_note ORDER BY id")
         return [Write(*row) for row in connection.execute(query)]
 
 
 def one_writer_an_epoch(writes: Sequence[Write]) -> Check:
-    """In each epoch one replica wrote, and none after a later epoch had begun."""
+    """Check that in each epoch one replica wrote, and none after a later epoch had begun."""
     writers: dict[int | None, set[str]] = {}
     for write in writes:
         writers.setdefault(write.epoch, set()).add(write.replica)
@@ -77,7 +77,7 @@ def one_writer_an_epoch(writes: Sequence[Write]) -> Check:
 
 
 def takeovers(writes: Sequence[Write], disturbed: Sequence[Disturbance]) -> Check:
-    """After the holder was disturbed the other replica writes soon."""
+    """Check that the other replica writes soon after a disturbance of the holder."""
     waits = []
     for action, replica, moment_s in disturbed:
         earlier = [write for write in writes if write.time_s < moment_s]

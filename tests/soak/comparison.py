@@ -35,7 +35,7 @@ class Check(NamedTuple):
 
 
 def stored_once(receipts: Rows, stored: Rows) -> Iterator[Check]:
-    """Everything that was acknowledged is stored, once, with the content that was sent."""
+    """Check that all acknowledged segments are stored once, with the content that was sent."""
     tries = receipts[receipts["what"] == SENT]
     sent, times = np.unique(tries[_IDENTITY_FIELDS], return_counts=True)
     acknowledgements = receipts[np.isin(receipts["what"], (ACCEPTED, DUPLICATE))]
@@ -89,7 +89,8 @@ def records_once(steps: Rows, ranks: int, count: int) -> Check:
 
 
 def same_slices(sli: str, stored: Rows, expected: Rows) -> Check:
-    """The slices of an SLI equal those of brute force; empty slices in between do not count."""
+    """Check that an SLI's slices equal those of brute force; empty slices in between do not
+    count."""
     stored = stored[(stored["observed"] > 0) | (stored["total"] > 0)]
     title = f"slices of {sli} equal brute force"
     if list(stored["start_s"]) != list(expected["start_s"]):
@@ -116,7 +117,7 @@ Incidents = Sequence[Mapping[str, Any]]
 def same_incidents(
     incidents: Incidents, expected: Incidents, longest_gap: float
 ) -> Iterator[Check]:
-    """The incidents equal those of the undisturbed run, except when they opened."""
+    """Check that the incidents equal those of the undisturbed run, except when they opened."""
     ours, expected_shown = _describe(incidents), _describe(expected)
     names = [_name(incident) for incident in expected_shown]
     missing = [name for name in names if names.count(name) > _names(ours).count(name)]

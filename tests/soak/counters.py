@@ -25,7 +25,7 @@ class Fall(NamedTuple):
 
 
 class Falls:
-    """Compares each reading with the one before."""
+    """Compares each reading with the previous one."""
 
     def __init__(self) -> None:
         self.drops: list[Fall] = []

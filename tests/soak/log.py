@@ -1,4 +1,4 @@
-"""The log of the job as it is stored, read once: keys, digests, positions, and its STEP records."""
+"""The job's log, read once from the store: keys, digests, positions, and its STEP records."""
 
 from __future__ import annotations
 

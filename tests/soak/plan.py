@@ -19,9 +19,11 @@ _FAULTY, _LASTS = 0.8, 0.625
 
 @dataclass(frozen=True)
 class Plan:
-    """One soak; all files lie in `folder`. `kill_seconds` are the least and the most between two
-    disturbances, `seed` decides on them and on the fleet's noise. Of more than one replica, one is
-    stopped or cut off for `stop_seconds`."""
+    """One soak; all files are in `folder`.
+
+    `kill_seconds` are the least and the most between two disturbances, `seed` determines them and
+    the fleet's noise. One of several replicas is stopped or cut off for `stop_seconds`.
+    """
 
     folder: Path
     ranks: int
@@ -45,10 +47,10 @@ class Plan:
 
     @property
     def faults(self) -> list[str]:
-        """One fault for each `_FAULT_SECONDS`, three at most, in turns.
+        """One fault for each `_FAULT_SECONDS`, three at most, in turn.
 
-        Each lasts longer than a restart, with as long as half of it without one behind it. One of
-        240 steps goes from 48 to 168.
+        Each outlasts a restart, and a period half as long without a fault follows. In 240 steps one
+        fault lasts from 48 to 168.
         """
         count = int(min(max(self.seconds / _FAULT_SECONDS, 1), len(_FAULTS)))
         turn = int(_FAULTY * self.steps / count)

@@ -41,7 +41,7 @@ def spawn(log: Path, *words: str) -> subprocess.Popen[bytes]:
 
 
 def end(process: subprocess.Popen[bytes], number: int, patience_seconds: float = 60.0) -> int:
-    """Send a signal and return the exit code; one that ignores it is killed."""
+    """Send a signal and return the exit code; a process that ignores it is killed."""
     if process.poll() is None:
         process.send_signal(number)
     try:
@@ -77,7 +77,7 @@ class Collector:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, meanwhile: Callable[[], None] | None = None) -> float:
-        """Start it and wait until it answers; returns the seconds that took.
+        """Start the collector and wait until it answers; return the seconds.
 
         `meanwhile` is called now and then.
 

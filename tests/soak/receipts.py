@@ -22,7 +22,7 @@ _WORDS = {"accepted": ACCEPTED, "duplicate": DUPLICATE}
 KEY = [("node", "S16"), ("attempt", "<i8"), ("spool", "<u8"), ("sequence", "<u8")]
 DIGEST = [("high", "<u8"), ("low", "<u8")]
 RECEIPT = np.dtype([("what", "u1"), *KEY, *DIGEST])
-"""One try to send a segment (`SENT`), or the answer to it."""
+"""One attempt to send a segment (`SENT`), or its answer."""
 _codec = Codec(3, dictionary=True)
 
 

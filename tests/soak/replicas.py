@@ -1,4 +1,4 @@
-"""A soak with several collectors on one PostgreSQL: killed, stopped, cut off from it, by turns."""
+"""A soak with several collectors on one PostgreSQL: killed, stopped, or cut off from it in turn."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ReplicaSoak(Soak):
         engine.dispose()
 
     def _replica(self, number: int) -> Collector:
-        """A collector behind a relay of its own, whose connections carry its name."""
+        """Return a collector behind a relay of its own, whose connections carry its name."""
         name, port, folder = f"replica-{number}", free_port(), self.plan.folder
         words = [PYTHON, "-m", "tests.soak.relay", str(port), str(self._server.port)]
         self._relays[name] = spawn(folder / f"{name}-relay.log", *words)

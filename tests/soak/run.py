@@ -1,4 +1,4 @@
-"""A soak: start collectors and a fleet, disturb them, end them, and compare. Here one is killed."""
+"""A soak: start collectors and a fleet, disturb them, end them, and compare. This one kills one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Disturbances:
 
 
 class Soak:
-    """One run of `plan`; `note` prints a line. Whatever happens, `close` ends every process."""
+    """One run of `plan`; `note` prints a line. `close` ends every process in any case."""
 
     def __init__(self, plan: Plan, note: Note) -> None:
         self.plan = plan
@@ -134,7 +134,7 @@ class Soak:
             self.disturbances.gaps.append(time.monotonic() - began)
 
     def _disturb_once(self, sender: subprocess.Popen[bytes]) -> None:
-        """Do one thing to a collector, and undo it."""
+        """Disturb a collector once, and undo it."""
         self._kill(self._collectors[0], sender)
 
     def _kill(self, collector: Collector, sender: subprocess.Popen[bytes]) -> None:

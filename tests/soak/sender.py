@@ -1,7 +1,7 @@
 """`python -m tests.soak.sender --receipts FILE ...`: `stepwatch simulate` with receipts.
 
-It is the simulated fleet of the command itself, whose requests and answers are written down. With
-`--also` a request that one collector does not answer goes to the other, as behind a load balancer.
+It is the command's own simulated fleet, whose requests and answers are recorded. With `--also` a
+request that one collector does not answer goes to the other, as behind a load balancer.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LoadBalancer(httpx.BaseTransport):
         return answer
 
     def _probe(self, number: int, url: str) -> None:
-        """Ask one of them whether it is ready, until the end."""
+        """Ask one collector whether it is ready, until the end."""
         with httpx.Client(base_url=url, timeout=_PROBE_TIMEOUT_SECONDS) as client:
             while not self._closing.wait(_PROBE_SECONDS):
                 try:
@@ -82,7 +82,7 @@ class LoadBalancer(httpx.BaseTransport):
 
 
 def main(words: list[str]) -> int:
-    """Simulate, write receipts and report; exit 1 unless everything was acknowledged."""
+    """Simulate, write receipts and report; exit 1 unless all segments were acknowledged."""
     parser = argparse.ArgumentParser()
     simulate.add_arguments(parser)
     parser.add_argument("--receipts", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""The comparison after a soak can say no: a real store, whole and then damaged."""
+"""The comparison after a soak can fail: a real store, whole and then damaged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SoakRun:
 
 
 def _bodies() -> Iterator[bytes]:
-    """One request a flush of a node; the tenth is sent twice, as after a lost answer."""
+    """Yield one request per flush of a node; the tenth twice, as after a lost answer."""
     words = ["--ranks", str(RANKS), "--steps", str(STEPS), "--step-seconds", "0.25", "--job", JOB]
     words += ["--flush-seconds", "0.25", "--fault", "slow-compute:rank=5,step=40"]
     parser = argparse.ArgumentParser()
@@ -107,7 +107,7 @@ def test_incidents_of_the_undisturbed_run_are_found_and_compared(soak_run: SoakR
 
 
 def drop_row(rows: Rows, index: int) -> Rows:
-    """All rows but one."""
+    """Return all rows but one."""
     return np.delete(rows, index)
 
 

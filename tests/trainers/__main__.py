@@ -42,10 +42,10 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
 
 
 def positive(text: str) -> int:
-    """A count of one and more.
+    """Parse a positive count.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not positive.
     """
     if int(text) < 1:
         raise ValueError(text)

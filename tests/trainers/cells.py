@@ -98,5 +98,5 @@ def cells() -> Iterator[Cell]:
 
 
 def half_of(cell: Cell) -> str:
-    """The half that it belongs to, for those who have time for one only."""
+    """Return the cell's half, for users with time for one only."""
     return HALVES[list(cells()).index(cell) % 2]

@@ -73,12 +73,12 @@ def phases(truth: Truth, recording: Recording) -> Mark:
 
 
 def evaluation(truth: Truth, recording: Recording) -> Mark:
-    """Time in evaluations, as far as the trainer made any."""
+    """Compare the time in evaluations, if the trainer made any."""
     return _pauses(truth, recording, "eval", lambda rank_truth: rank_truth.eval)
 
 
 def checkpoints(truth: Truth, recording: Recording) -> Mark:
-    """Time in saves, and one checkpoint for each save."""
+    """Compare the time in saves, and expect one checkpoint per save."""
     saves = max((len(rank_truth.save) for rank_truth in truth.values()), default=0)
     time = _pauses(truth, recording, "checkpoint", lambda rank_truth: rank_truth.save)
     listed = len(recording.job.get("checkpoints") or [])
@@ -141,14 +141,14 @@ def collectives(truth: Truth, recording: Recording) -> Mark:
 
 
 def quiet(incidents: list[dict[str, Any]], seconds: float) -> Mark:
-    """A healthy run of two minutes or more has no incident; a shorter one shows nothing."""
+    """Expect no incident in a healthy run of two minutes or more; a shorter one proves nothing."""
     if incidents:
         return Mark(WRONG, "; ".join(map(_describe, incidents)))
     return Mark(RIGHT) if seconds >= QUIET_SECONDS else Mark(UNKNOWN, f"only {seconds:.0f} s")
 
 
 def fault(name: str, rank: int, world: int, incidents: list[dict[str, Any]]) -> Mark:
-    """One incident that names the slow rank, and forward or data; *other* claims nothing."""
+    """Expect one incident that names the slow rank, and forward or data; *other* is unknown."""
     if not incidents:
         return Mark(WRONG, "no incident")
     first, why = incidents[0], "; ".join(map(_describe, incidents))

@@ -26,7 +26,7 @@ class Recording(NamedTuple):
     incidents: list[dict[str, Any]]
 
     def table(self, rank: int, kind: Kind) -> Rows:
-        """Rows of one rank and kind, perhaps none."""
+        """Return the rows of one rank and kind, perhaps none."""
         rows = self.rows.get(rank, {}).get(kind)
         return np.zeros(0, DTYPES[kind]) if rows is None else rows
 

@@ -55,8 +55,8 @@ class CellError(Exception):
 
 
 def run_pairs(result: CellResult, site: Site, pairs: int) -> CellResult:
-    """Runs in turn without and with stepwatch: whether the numbers are the same, the ratio of
-    usual steps, and the seconds of a watched one."""
+    """Run pairs without and with stepwatch; set whether the numbers agree, the ratio of usual
+    steps, and the seconds of a watched one."""
     cell, folder = result.cell, folder_of(result.cell, site)
     truths: dict[bool, list[Truth]] = {False: [], True: []}
     try:
@@ -76,7 +76,7 @@ def run_pairs(result: CellResult, site: Site, pairs: int) -> CellResult:
 
 
 def run_scenarios(result: CellResult, site: Site, seconds: float, *, faults: bool) -> CellResult:
-    """A healthy run of `seconds`, and one with each fault."""
+    """Run once healthy for `seconds`, and once with each fault."""
     cell, folder = result.cell, folder_of(result.cell, site)
     took, marks = result.healthy_seconds, dict(result.marks)
     try:
@@ -150,7 +150,7 @@ def finish(cell: Cell, site: Site, plan: Plan, *, watched: bool) -> Truth:
 def start_run(
     cell: Cell, site: Site, plan: Plan, *, watched: bool
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The run in a session of its own, which ends with the block, and so does each of its ranks."""
+    """Run in a session of its own, which ends with the block together with its ranks."""
     Path(plan.folder).mkdir()
     identity = uuid.uuid4().hex
     with open(Path(plan.folder, "log"), "wb") as log:

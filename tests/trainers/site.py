@@ -1,4 +1,4 @@
-"""The services of a matrix whose runs, several at a time, end together on Ctrl-C."""
+"""The services of a matrix with concurrent runs, which end together on Ctrl-C."""
 
 from __future__ import annotations
 

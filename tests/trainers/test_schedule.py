@@ -1,4 +1,4 @@
-"""Timed runs have the machine for themselves; the others share it, and stop together."""
+"""Timed runs have the machine for themselves; other runs share it, and stop together."""
 
 from __future__ import annotations
 

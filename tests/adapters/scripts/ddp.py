@@ -1,4 +1,4 @@
-"""An unmodified DistributedDataParallel script: it knows nothing of stepwatch."""
+"""A DistributedDataParallel script without stepwatch."""
 
 from __future__ import annotations
 

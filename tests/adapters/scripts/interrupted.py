@@ -1,4 +1,4 @@
-"""Loops that evaluate and save, and look at their own ring while they do."""
+"""Loops that evaluate and save, and read their own ring meanwhile."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def accelerate(folder: Path, *, adapted: bool) -> None:
 
 
 class Looking:
-    """Looks at the ring when it is pickled."""
+    """Reads the ring when it is pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         look("save")

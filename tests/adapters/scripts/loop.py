@@ -171,9 +171,10 @@ def deepspeed(folder: Path, *, watched: bool) -> list[float]:
 
 
 def megatron(folder: Path, *, watched: bool) -> list[float]:
-    """Losses of a loop around a `train_step` of Megatron-LM's signature, two microbatches a step.
+    """Return the losses of a loop around a `train_step` of Megatron-LM's signature, with two
+    microbatches.
 
-    Megatron's own schedules need a CUDA device, so this one is ours.
+    Megatron's own schedules need a CUDA device, so this schedule is the test's own.
     """
     import torch.distributed as dist
 

@@ -1,4 +1,4 @@
-"""The site file of the README is one that Alertmanager takes."""
+"""Alertmanager accepts the README's site file."""
 
 from __future__ import annotations
 

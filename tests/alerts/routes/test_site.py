@@ -1,4 +1,4 @@
-"""A site file that is wrong gets one line for each mistake: file, line, key and remedy."""
+"""An invalid site file gets one line per error: file, line, key and remedy."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _WITH_CUSTOM = ("timeseries", "table", "heatmap")
 
 
 def typescript(board: dict[str, Any]) -> str:
-    """Text of a file that compiles if the dashboard is one to Grafana's types."""
+    """Return the text of a file that compiles if the dashboard fits Grafana's types."""
     panels = board["panels"]
     lines = [_constant("board", "dashboard.Dashboard", {**board, "panels": []})]
     for panel in panels:

@@ -32,7 +32,7 @@ def test_every_dashboard_is_one_to_grafanas_types(folder: Path) -> None:
 
 
 def break_board(name: str) -> dict[str, Any]:
-    """A dashboard with one part that Grafana's types do not have."""
+    """Return a dashboard with one part that violates Grafana's types."""
     board: dict[str, Any] = json.loads(BOARDS["training-job.json"])
     panel = next(
         panel_document

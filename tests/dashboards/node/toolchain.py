@@ -1,6 +1,6 @@
-"""Grafana's own packages of npm, installed once into a folder of the checkout and run by node.
+"""Grafana's npm packages, installed once into a folder of the checkout and run by node.
 
-The lock file names versions and digests and no registry: npm asks the one that it is set to.
+The lock file names versions and digests and no registry: npm uses its configured one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PLACE = HERE.parents[2] / ".venv-node"
-"""As an environment of Python: git leaves it out, and `make clean` removes it."""
+"""Like a Python environment: git ignores it, and `make clean` removes it."""
 _FILES = ("package.json", "package-lock.json", ".npmrc")
 _INSTALL_SECONDS, _RUN_SECONDS = 600, 300
 

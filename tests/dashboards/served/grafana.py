@@ -31,7 +31,7 @@ def fill(expr: str, variables: Mapping[str, str | Sequence[str]], range_seconds:
     for name, value in variables.items():
         many = value if isinstance(value, str) else "|".join(map(escape, value))
         text = many if isinstance(value, str) or len(value) == 1 else f"({many})"
-        # As it is: a replacement text would have its backslashes read again.
+        # No replacement text: its backslashes would be interpreted.
         expr = text.join(re.split(rf"\${name}\b", expr))
     return expr
 

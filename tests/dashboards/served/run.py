@@ -41,7 +41,7 @@ SLOW_FROM = 30
 
 
 class Fleet:
-    """Everything that runs, from the beginning to the end of a `with`."""
+    """All processes, from the beginning to the end of a `with` block."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -141,7 +141,7 @@ class Fleet:
         return bool(self.source.ask(expr, True, time.time())[1])
 
     def _break_a_link(self) -> None:
-        """One NVLink of device 1 is down from now on, and the device runs hot."""
+        """Take one NVLink of device 1 down, and let the device run hot."""
         self.driver.devices[1].update({"link1": 0, "temperature": 88})
         self.driver.write()
 

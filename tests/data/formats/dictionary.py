@@ -55,7 +55,7 @@ class Shape:
 
 
 def main(path: Path) -> None:
-    """Train on made segments and write the dictionary."""
+    """Train on synthetic segments and write the dictionary."""
     rng = np.random.default_rng(1)
     samples: list[bytes | bytearray | memoryview] = [sample(Shape(rng)) for _ in range(SEGMENTS)]
     path.write_bytes(zstandard.train_dictionary(SIZE, samples, level=LEVEL).as_bytes())
@@ -262,7 +262,7 @@ def node(shape: Shape) -> dict[Kind, Rows]:
 
 
 def fill(shape: Shape, rows: Rows, most: float) -> None:
-    """Random values below `most` in every float field; in one of five, unknown."""
+    """Fill every float field with random values below `most`; in one of five with unknown."""
     for name in rows.dtype.names or ():
         if rows.dtype[name].kind == "f":
             values = np.floor(most * shape.rng.random(len(rows))) if most > 1 else most / 7

@@ -57,7 +57,7 @@ def _plain(value: Any) -> Any:
 
 
 def write_segment(folder: Path, number: str) -> None:
-    """Every kind in one segment."""
+    """Write every kind in one segment."""
     tables = {kind: rows_of(kind) for kind in Kind}
     (folder / f"segment-{number}.seg").write_bytes(wire.encode(Segment(KEY, CLOCK, tables)))
     document = {
@@ -69,7 +69,7 @@ def write_segment(folder: Path, number: str) -> None:
 
 
 def write_ring(folder: Path, number: str) -> None:
-    """Every kind that rings carry, in a small ring whose first eight records are overwritten."""
+    """Write every ring kind in a small ring whose first eight records are overwritten."""
     from stepwatch.signals.blackbox import Identity, RingWriter
     from stepwatch.signals.records import BODIES, RING_KINDS
 

@@ -102,7 +102,7 @@ def _count_looks(watch: Watch, looks: list[int]) -> None:
 
 
 def _control() -> Finding:
-    """Any other thread that asks for an event meanwhile ends a capture: the trap is real."""
+    """Show that another thread's event query ends a capture: the trap is real."""
     cuda: Any = torch.cuda
     event, stop, problem = cuda.Event(), threading.Event(), ""
     event.record()

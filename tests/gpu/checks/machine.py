@@ -1,4 +1,4 @@
-"""Which machine the figures are from."""
+"""The machine behind the figures."""
 
 from __future__ import annotations
 

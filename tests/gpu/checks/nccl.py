@@ -28,7 +28,8 @@ HELD_SECONDS = 3.0
 
 
 def check(place: Place) -> Iterator[Finding]:
-    """One rank after another, each a job; the process group is made under the first watch."""
+    """Train with DDP, then with FSDP2, each as a job; the process group starts under the first
+    watch."""
     os.environ |= {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()),

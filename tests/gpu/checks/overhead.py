@@ -28,7 +28,7 @@ class _Shape:
 
 
 def check(place: Place) -> Iterator[Finding]:
-    """A step that keeps the device busy, one that the host is too slow for, and the bare calls."""
+    """Measure a device-bound step, a host-bound step, and the bare calls."""
     shapes = (
         (_Shape("device-bound", 6, 4096, 8192), _Shape("host-bound", 24, 256, 64))
         if place.is_gpu
@@ -41,7 +41,7 @@ def check(place: Place) -> Iterator[Finding]:
 
 
 def _pairs(place: Place, shape: _Shape) -> Finding:
-    """Blocks of steps in the order off, on, on, off: a drift of the clock hits both alike."""
+    """Alternate blocks of steps as off, on, on, off: a clock drift affects both alike."""
     watch = Watch.from_env(job=f"overhead-{shape.name}")
     turns = {
         name: _training(place, shape, watch if name == "on" else None) for name in ("on", "off")
@@ -109,7 +109,7 @@ def _training(place: Place, shape: _Shape, watch: Watch | None) -> Any:
 
 
 def _calls() -> Iterator[Finding]:
-    """The benchmark of the simulated device, on this one."""
+    """Run the simulated device's benchmark on this device."""
     words = [sys.executable, "-m", "tests.bench.device", "cuda"]
     ended = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=90)
     if ended.returncode:

@@ -12,7 +12,7 @@ from tests.gpu.place import Place
 from tests.gpu.training import train
 
 DUE = 3
-"""Checkpoints that are due; one is left out while the one before is still being written."""
+"""Due checkpoints; one is skipped while the previous one is still being written."""
 
 
 def check(place: Place) -> Iterator[Finding]:

@@ -32,7 +32,7 @@ _LEAST_SECONDS = 2e-4
 
 
 def check(place: Place) -> Iterator[Finding]:
-    """Steps whose host runs ahead, then steps whose host is late in forward."""
+    """Profile steps whose host runs ahead, then steps whose host is late in forward."""
     steps, trace = _profile_steps(place, "ahead", 0.0)
     yield from _check_early_host(place, steps, trace)
     steps, trace = _profile_steps(place, "late", LATE_SECONDS)

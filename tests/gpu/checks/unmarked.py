@@ -1,4 +1,4 @@
-"""`stepwatch run` with scripts that know nothing of stepwatch, on a GPU."""
+"""`stepwatch run` with scripts that do not use stepwatch, on a GPU."""
 
 from __future__ import annotations
 

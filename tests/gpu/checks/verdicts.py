@@ -1,4 +1,5 @@
-"""Ranks that share the card, an agent and a collector: who is named, and which clock said so."""
+"""Ranks that share the card, with an agent and a collector: the verdict, and the clock behind
+it."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ CASES = (
 
 
 def check(place: Place) -> Iterator[Finding]:
-    """One run for each case, one after the other."""
+    """Run the cases one after another."""
     with services("verdicts.db") as site:
         for case in CASES:
             yield _run_case(place, site, case)

@@ -52,7 +52,7 @@ class _Training:
             self.watch.attach(model=self.model, optimizer=self.optimizer)
 
     def step(self, batch: Tensor) -> Tensor:
-        """One step; returns its loss, unread."""
+        """Run one step; return its loss, unread."""
         if self.watch is None:
             return self._train(batch)
         with self.watch.step(tokens=ROWS) as step:
@@ -148,7 +148,7 @@ def _count_calls(place: Place, job: str) -> Counter[str]:
 
 
 def _alarm(place: Place) -> Finding:
-    """torch raises where one of its own operations would wait."""
+    """Check that no operation waits, by torch's own alarm."""
     training = _Training(place, "alarm")
     data = list(batches(place, STEPS, ROWS, WIDTH))
     training.step(data[0])

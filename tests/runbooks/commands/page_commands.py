@@ -22,7 +22,7 @@ class Command(NamedTuple):
 
 
 def commands_of(markdown: str) -> Iterator[Command]:
-    """Fenced lines, and pieces between backquotes that are of more than one word."""
+    """Yield fenced lines, and text between backquotes with several words."""
     fenced = {number for number, _ in _fenced_lines(markdown)}
     for number, text in placeholders.code(markdown):
         is_fenced = number in fenced

@@ -37,7 +37,7 @@ def problems(words: list[str]) -> Iterator[str]:
 
 
 def _operands(tool: dict[str, Any], words: list[str]) -> Iterator[str]:
-    """Words that are neither an option nor the value of one that is known to take one."""
+    """Yield the words that are neither an option nor the value of a known option."""
     taking = {*tool.get("choices", ()), *tool.get("takes", ())}
     for previous, word in zip(["", *words], words, strict=False):
         if not word.startswith("-") and previous not in taking:

@@ -53,7 +53,7 @@ def values(rank: int, world: int) -> dict[str, Any]:
 
 
 def coalesce(rank: int) -> dict[str, Any]:
-    """Several collectives as one, in the three ways torch has."""
+    """Call several collectives as one, in torch's three ways."""
     fast, slow = [full(rank + k) for k in range(3)], [full(rank + k) for k in range(3)]
     with _coalescing_manager(async_ops=True) as manager:
         for tensor in fast:
@@ -117,7 +117,7 @@ def stand(rank: int) -> dict[str, Any]:
 
 
 def overlap_kernel(rank: int) -> dict[str, float]:
-    """A collective of 30 ms beside a kernel of 40 ms."""
+    """Run a collective of 30 ms concurrently with a kernel of 40 ms."""
     device.set_link(LINK)
     with meet() as (start, _):
         work = dist.all_reduce(full(rank), async_op=True)
@@ -130,7 +130,7 @@ def overlap_kernel(rank: int) -> dict[str, float]:
 
 
 def slow_link(rank: int) -> dict[str, float]:
-    """Rank 1's link needs 20 ms and 1 us a byte, the other none: both wait for it."""
+    """Delay rank 1's link by 20 ms and 1 us per byte: both ranks wait for it."""
     if rank:
         device.set_link(0.02, 1e6)
     tensor = full(rank, 2500)  # 10 kB; an all-reduce moves each byte twice

@@ -102,7 +102,7 @@ class Loop:
             yield inputs, inputs[:, :CLASSES].argmax(1)
 
     def to_device(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        """Copy a batch, on the second stream where there is one."""
+        """Copy a batch, on the second stream if there is one."""
         if self.copies is None:
             return batch[0].to(self.options.device), batch[1].to(self.options.device)
         with self.copies:
@@ -167,7 +167,7 @@ class Loop:
 
 
 def main() -> None:
-    """Join the others, train, write the losses and leave."""
+    """Join the group, train, write the losses and leave."""
     options = parse()
     if options.device == device.NAME:
         device.load()
@@ -182,8 +182,9 @@ def main() -> None:
     loop.watch.close()
     if options.json and loop.rank == 0:
         Path(options.json).write_text(json.dumps({"losses": losses}))
-    # While the group is there: the last to hold it, a DDP model would wait with the interpreter's
-    # lock for a thread of Gloo that wants it (https://github.com/pytorch/pytorch/issues/56297).
+    # Drop it before the group: a DDP model that holds the last reference would wait, with the
+    # interpreter's lock, for a Gloo thread that wants it
+    # (https://github.com/pytorch/pytorch/issues/56297).
     del loop
     dist.barrier()
     dist.destroy_process_group()

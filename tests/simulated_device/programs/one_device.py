@@ -128,7 +128,7 @@ def overlap() -> dict[str, Any]:
 
 
 def host_moments() -> dict[str, Any]:
-    """An event of an idle device passes when it is recorded, between two looks at the clock."""
+    """An event of an idle device passes when it is recorded, between two readings of the clock."""
     wait()
     looks = [time.monotonic()]
     base = record_event()

@@ -41,6 +41,6 @@ def error_of(call: Any) -> str:
 
 
 def write(figures: dict[str, Any]) -> None:
-    """Write this rank's figures where the first argument says."""
+    """Write this rank's figures into the folder of the first argument."""
     rank = dist.get_rank() if dist.is_initialized() else 0
     Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(figures))

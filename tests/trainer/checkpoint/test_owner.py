@@ -1,4 +1,4 @@
-"""A checkpoint of another user is refused as it is, and its metadata runs nothing."""
+"""A checkpoint of another user is refused unread, and its metadata runs no code."""
 
 from __future__ import annotations
 

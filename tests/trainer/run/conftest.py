@@ -20,7 +20,8 @@ def step_line(step: int, loss: float = 2.0, seconds: float = 0.5) -> StepLine:
 
 @pytest.fixture
 def open_history(tmp_path: Path) -> Iterator[OpenHistory]:
-    """Opens one history, again and again, and adds steps; closes all of them at the end."""
+    """Yield a function that opens the history repeatedly and adds steps; all are closed at the
+    end."""
     with ExitStack() as stack:
 
         def open_one(added: int = 0) -> History:

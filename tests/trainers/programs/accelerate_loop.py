@@ -74,7 +74,7 @@ class Loop:
 
     @torch.no_grad()
     def evaluate(self) -> None:
-        """One long batch on each rank."""
+        """Evaluate one long batch on each rank."""
         self.model.eval()
         for batch in self.validation:
             self.work.evaluation(self.plan.pause_seconds)

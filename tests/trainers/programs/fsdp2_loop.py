@@ -90,7 +90,7 @@ class Loop:
 
     @torch.no_grad()
     def evaluate(self) -> None:
-        """All ranks compute for as long as the plan says."""
+        """Compute on all ranks for as long as the plan states."""
         self.model.eval()
         rows = texts(0, BATCH)
         self.work.evaluation(self.plan.pause_seconds)

@@ -35,7 +35,7 @@ class Diarist(Trainer):  # type: ignore[misc]
     diary: Diary
 
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """One step: nothing is accumulated."""
+        """Run one step, without accumulation."""
         loss: torch.Tensor = super().training_step(*args, **kwargs)
         self.diary.microbatch(loss.item())
         self.diary.step(BATCH * CONTEXT)

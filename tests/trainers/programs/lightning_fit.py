@@ -28,7 +28,7 @@ class Module(pl.LightningModule):  # type: ignore[misc]
         self.work: Work
 
     def open(self, rank: int) -> None:
-        """Know the rank, which Lightning's own launcher gives late."""
+        """Open the diary once Lightning's own launcher has assigned the rank."""
         self.diary = Diary(self.plan, rank)
         self.work = Work(self.diary)
         self.work.inside(self.model)
@@ -45,7 +45,7 @@ class Module(pl.LightningModule):  # type: ignore[misc]
             self.diary.step(MICROBATCHES * BATCH * CONTEXT)
 
     def validation_step(self, batch: torch.Tensor, index: int) -> None:
-        """One long batch."""
+        """Validate one long batch."""
         with self.diary.pause("eval"):
             self.work.evaluation(self.plan.pause_seconds)
             self.model(batch[:, :-1], batch[:, 1:])
@@ -63,7 +63,7 @@ class Storage(SlowStorage):
         self._module = module
 
     def wait(self) -> None:
-        """Take long, and say so."""
+        """Take long, and note it in the diary."""
         with self._module.diary.pause("save"):
             super().wait()
 

@@ -140,7 +140,7 @@ def receive(peer: int) -> Tensor:
 
 
 def exchange(operation: dist.P2POp) -> None:
-    """As picotron does: a batch of one."""
+    """Exchange in a batch of one operation, as picotron does."""
     for request in dist.batch_isend_irecv([operation]):
         request.wait()
 

@@ -13,11 +13,11 @@ SLOW_RANK, SLOW_LOADER = "slow-rank", "slow-loader"
 
 @dataclass(frozen=True)
 class Plan:
-    """One run. Seconds are of host time; `*_every` count steps, 0 is never.
+    """One run. Seconds are host time; `*_every` count steps, 0 is never.
 
-    `adapter` is how the program itself brings stepwatch in: `lines` for the README's lines,
-    `callback` for its framework's adapter, empty for not at all. From `fault_step` on, the last
-    rank's forward or loader (`fault`) takes `fault_seconds` longer.
+    `adapter` is the program's own use of stepwatch: `lines` for the README's lines, `callback` for
+    its framework's adapter, empty for none. From `fault_step` on, the last rank's forward or loader
+    (`fault`) takes `fault_seconds` longer.
     """
 
     job: str

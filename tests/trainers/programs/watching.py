@@ -40,7 +40,7 @@ class NullWatch:
 
 
 def watch_of(plan: Plan) -> Any:
-    """A `Watch` made as the README makes it where the plan wants its lines."""
+    """Return a `Watch` as in the README if the plan uses its lines."""
     if plan.adapter != "lines":
         return NullWatch()
     from stepwatch.hooks import Watch

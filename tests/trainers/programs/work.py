@@ -96,8 +96,8 @@ class SlowStorage:
 def leave() -> None:
     """Leave the process group, if there is one.
 
-    Gloo's threads still drop the last call for a moment: a group that goes meanwhile waits for
-    them with the interpreter's lock, which they wait for (torch 2.13).
+    Gloo's threads briefly hold the last call: a group that is destroyed in that time waits for them
+    with the interpreter's lock, for which they wait (torch 2.13).
     """
     if dist.is_initialized():
         dist.barrier()
