@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench gpu soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
+.PHONY: help demo demo-healthy test test-long test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench gpu soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -23,32 +23,43 @@ demo: $(READY)  ## train on four ranks, slow one down, say which and why (ARGS="
 demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an incident
 	$(BIN)/python tests/e2e/healthy_runs.py 10
 
-# Tests that judge who is slow need the cores for themselves; the others share them.
-TIMED := adapters/test_huggingface.py adapters/test_loops.py adapters/test_run_ddp.py \
-	e2e/test_contention.py e2e/test_demo.py e2e/test_slow_files.py e2e/test_slow_parts.py
-# The work of these ranks is a sleep. Each takes a tenth of a machine, so that they judge right beside each other.
-ASLEEP := e2e/test_node_faults.py e2e/test_slow_memory.py verdicts/test_site.py
 # Files that take minutes come first, so that no core is idle at the end.
 FIRST := $(addprefix tests/,distributed hangs alerts e2e hooks verdicts dashboards guides simulated_device)
 OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
+# Tests wait for much: four at a time keep two cores busy.
+SHARED := -n 4 --dist loadfile --no-loadscope-reorder --durations=20
+# Long tests that judge who is slow need the cores for themselves; the other long tests share them.
+TIMED := $(addprefix tests/,adapters/test_huggingface.py adapters/test_loops.py adapters/test_run_ddp.py \
+	e2e/test_demo.py e2e/test_slow_files.py e2e/test_slow_parts.py)
+# The work of these ranks is a sleep. Each takes a tenth of a machine, so that they judge right beside each other.
+ASLEEP := $(addprefix tests/,e2e/test_node_faults.py e2e/test_slow_memory.py verdicts/test_site.py)
 # Every rank is an interpreter: all but the first of a module read its bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 ifeq ($(ARGS),)
-# Tests wait for much: three at a time keep two cores busy, and lint takes the processor time that is left.
-test:  ## install what is missing, lint, run every test, and print the slowest twenty
+# Lint takes the processor time that is left.
+test:  ## install what is missing, lint, run the fast tests, and print the slowest twenty (10 minutes)
 	@$(MAKE) --no-print-directory -j 2 $(READY) tools
 	@failed=0; \
 	nice -n 19 $(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=20 \
-		$(TIMED:%=--ignore=tests/%) $(ASLEEP:%=--ignore=tests/%) $(FIRST) $(OTHERS) || failed=1; \
+	$(BIN)/python -m pytest $(SHARED) $(FIRST) $(OTHERS) || failed=1; \
 	wait $$lint || failed=1; \
 	cat $(VENV)/lint.log; \
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ASLEEP:%=tests/%) || failed=1; \
-	$(BIN)/python -m pytest $(TIMED:%=tests/%) || failed=1; \
+	exit $$failed
+
+test-long: $(READY) tools  ## run the tests that `make test` leaves out because they are slow (ARGS="tests/e2e")
+	@failed=0; \
+	$(BIN)/python -m pytest -m "long and not matrix" $(SHARED) \
+		$(addprefix --ignore=,$(TIMED) $(ASLEEP)) $(FIRST) $(OTHERS) || failed=1; \
+	$(BIN)/python -m pytest -m "long and not matrix" $(SHARED) $(ASLEEP) || failed=1; \
+	$(BIN)/python -m pytest -m "long and not matrix" --durations=20 $(TIMED) || failed=1; \
 	exit $$failed
 else
+# Named files are run as a whole, long tests included.
 test: $(READY) tools lint
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -m "not matrix" $(ARGS)
+
+test-long: $(READY) tools
+	$(BIN)/python -m pytest -m "long and not matrix" $(ARGS)
 endif
 
 test-matrix: $(READY)  ## every combination of parallel strategies, crashes and real faults (long)
@@ -59,7 +70,7 @@ test-slurm: $(READY)  ## prolog and health check under a real Slurm of one node 
 	$(BIN)/python -m pytest -m matrix tests/slurm $(ARGS)
 
 test-torch: .venv-torch-$(TORCH)/.ready  ## the hooks on another torch, in its own environment (TORCH=2.15.0)
-	.venv-torch-$(TORCH)/bin/python -m pytest tests/hooks $(ARGS)
+	.venv-torch-$(TORCH)/bin/python -m pytest -m "not matrix" tests/hooks $(ARGS)
 
 .venv-torch-%/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-torch-$*
@@ -67,7 +78,7 @@ test-torch: .venv-torch-$(TORCH)/.ready  ## the hooks on another torch, in its o
 	@touch $@
 
 test-adapters: .venv-adapters/.ready  ## the adapters on the real frameworks, in an environment of their own
-	.venv-adapters/bin/python -m pytest tests/adapters $(ARGS)
+	.venv-adapters/bin/python -m pytest -m "not matrix" tests/adapters $(ARGS)
 
 .venv-adapters/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-adapters

@@ -12,7 +12,13 @@ from .conftest import RUN, Launch, losses, tables_in, torchrun, verdicts
 
 pytest.importorskip("transformers", reason="transformers is not installed: make test-adapters")
 pytest.importorskip("accelerate", reason="accelerate is not installed: make test-adapters")
-pytestmark = pytest.mark.usefixtures("rings")
+pytestmark = [
+    pytest.mark.usefixtures("rings"),
+    pytest.mark.long(
+        "tests/adapters/test_observer.py::test_the_usual_loop",
+        "tests/adapters/test_observer.py::test_an_evaluation_is_not_the_next_steps_forward",
+    ),
+]
 
 RANKS, STEPS, SLOW_RANK = 2, 28, 1
 

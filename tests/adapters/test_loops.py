@@ -11,7 +11,13 @@ from stepwatch.signals.records import Kind, Op
 
 from .conftest import RUN, Launch, losses, tables_in, torchrun, verdicts
 
-pytestmark = pytest.mark.usefixtures("rings")
+pytestmark = [
+    pytest.mark.usefixtures("rings"),
+    pytest.mark.long(
+        "tests/adapters/test_observer.py::test_the_usual_loop",
+        "tests/adapters/test_megatron.py::test_what_an_iterator_has_besides_its_batches_is_still_there",
+    ),
+]
 
 RANKS, BATCHES, SLOW_RANK = 2, 48, 1
 

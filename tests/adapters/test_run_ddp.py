@@ -11,7 +11,14 @@ from stepwatch.signals.records import Kind, Op
 from .conftest import RUN, Launch, losses, tables_in, torchrun, verdicts
 
 pytest.importorskip("torch", reason="the script trains with torch")
-pytestmark = pytest.mark.usefixtures("rings")
+pytestmark = [
+    pytest.mark.usefixtures("rings"),
+    pytest.mark.long(
+        "tests/adapters/test_run_verb.py::test_ranks_of_any_launcher_record_and_children_of_ranks_do_not",
+        "tests/hooks/collectives/test_ddp.py::test_a_module_whose_backward_comes_later_keeps_its_wait",
+        "tests/adapters/test_observer.py::test_an_evaluation_is_not_the_next_steps_forward",
+    ),
+]
 
 RANKS, EPOCHS, STEPS, SLOW_RANK = 2, 2, 36, 1
 

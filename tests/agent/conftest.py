@@ -113,6 +113,11 @@ def serving(
         yield f"{scheme}://127.0.0.1:{opened.getsockname()[1]}"
     finally:
         server.should_exit = True
+        if certificate is not None:
+            # TLS waits 30 s for the last message of a client that keeps its connection.
+            thread.join(0.5)
+            for connection in list(server.server_state.connections):
+                connection.loop.call_soon_threadsafe(connection.transport.abort)
         thread.join(10)
         opened.close()
 

@@ -16,6 +16,13 @@ from tests.e2e.demos import DemoRun, run_demo
 
 from .conftest import Site
 
+pytestmark = pytest.mark.long(
+    "tests/e2e/test_demo_ends.py::test_a_short_run_reports_real_numbers",
+    "tests/verdicts/device/test_runs.py::test_a_slow_device_is_named_by_its_own_clock_alone",
+    "tests/collector/web/test_page.py::test_heatmap_and_incident",
+    "tests/runbooks/test_commands.py::test_every_stepwatch_command_of_a_page_runs",
+)
+
 SLOWED_STEPS = 48
 CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_WORDS = [

@@ -1,4 +1,4 @@
-"""`stepwatch demo` that is interrupted, or that refuses to begin."""
+"""`stepwatch demo` that is short, is interrupted, or refuses to begin."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.demos import demo_rings, demo_words
+from tests.e2e.demos import demo_rings, demo_words, run_demo
 from tests.waiting import until
+
+
+def test_a_short_run_reports_real_numbers(tmp_path: Path) -> None:
+    """No verdict is expected here: tests beside this one take processor time from its ranks."""
+    report = run_demo(tmp_path, "--fault", "none", steps=12).report
+    assert report["loss_last"] < report["loss_first"] < 6.0
+    assert report["tokens_per_second"] > 0 and report["step_seconds"]["p50"] > 0
+    assert [rank["stage"] for rank in report["ranks"]] == [0, 0, 1, 1]
+    assert all(item["verified"] for item in report["checkpoints"])
+    assert [slo["name"] for slo in report["slos"]] == ["goodput"]
 
 
 def test_ctrl_c_and_a_signal_after_it_leave_nothing_behind(tmp_path: Path) -> None:

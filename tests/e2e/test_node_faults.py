@@ -27,6 +27,11 @@ from tests.waiting import until
 
 pytest.importorskip("torch", reason="the ranks need torch")
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
+pytestmark = pytest.mark.long(
+    "tests/agent/probes/nvml/test_nvml.py::test_a_driver_that_hangs_is_late_and_a_fact",
+    "tests/collector/incidents/test_attribution.py::test_facts_of_the_device_explain_a_slow_rank",
+    "tests/collector/incidents/test_node_causes.py::test_who_and_what_explains",
+)
 
 NODE_FAULT = "node-fault"
 BUS = 0x3B

@@ -19,6 +19,10 @@ from tests.waiting import until
 __all__ = ["nodes"]
 
 pytest.importorskip("torch", reason="the ranks need torch")
+pytestmark = pytest.mark.long(
+    "tests/agent/probes/disk/test_disk.py::test_a_file_server_is_slow_by_its_calls_or_by_what_is_sent_again",
+    "tests/collector/incidents/test_node_causes.py::test_who_and_what_explains",
+)
 
 
 @pytest.fixture

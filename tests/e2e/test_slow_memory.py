@@ -15,6 +15,10 @@ from tests.verdicts.real.environ import ENV_BATCHES
 __all__ = ["nodes"]
 
 pytest.importorskip("torch", reason="the ranks need torch")
+pytestmark = pytest.mark.long(
+    "tests/agent/probes/container/test_container.py::test_memory_at_its_limit",
+    "tests/collector/incidents/test_node_causes.py::test_who_and_what_explains",
+)
 
 
 @pytest.fixture

@@ -21,6 +21,10 @@ from tests.waiting import until
 __all__ = ["nodes"]
 
 pytest.importorskip("torch", reason="the ranks need torch")
+pytestmark = pytest.mark.long(
+    "tests/agent/probes/container/test_container.py::test_a_real_quota_throttles",
+    "tests/collector/incidents/test_node_causes.py::test_who_and_what_explains",
+)
 
 UNSHARE = shutil.which("unshare")
 STEP_SECONDS = 0.1

@@ -15,6 +15,9 @@ from tests.verdicts.site import Site, is_alive
 pytest.importorskip("torch", reason="the ranks need torch")
 
 
+@pytest.mark.long(
+    "tests/hangs/test_hangs.py::test_a_rank_that_sleeps_is_a_ticket_with_its_line",
+)
 def test_a_stopped_rank_is_named_and_nothing_is_left_running(tmp_path: Path) -> None:
     case = next(case for case in cases() if case.name == "stop")
     # The kernel log of other tests' processes must not be evidence about these ranks.

@@ -49,6 +49,7 @@ SLOW = finding(FindingKind.STRAGGLER, Cause.SLOW_COMPUTE)
 ALL_SLOW = finding(FindingKind.SLOW_COLLECTIVE, Cause.SLOW_TRANSFER, rank=-1)
 HANG, BUSY = finding(FindingKind.HANG, Cause.BUSY), Cause.BUSY
 GONE, OOM = Cause.PROCESS_GONE, Cause.OUT_OF_MEMORY
+LIMIT = Cause.CONTAINER_LIMIT
 CASES = {
     "nothing": Case([], GONE, GONE),
     "out of memory": Case([fault(NodeFact.OUT_OF_MEMORY, rank=2)], OOM, OOM),
@@ -104,6 +105,15 @@ CASES = {
     ),
     "a process of another job, far from its device": Case(
         [fault(NodeFact.NUMA_MISPLACED)], Cause.SLOW_COMPUTE, Cause.SLOW_COMPUTE, SLOW
+    ),
+    "a slow rank by its quota of CPU time": Case(
+        [fault(NodeFact.CONTAINER_THROTTLED, rank=2)], LIMIT, LIMIT, SLOW
+    ),
+    "a slow rank by its limit of memory": Case(
+        [fault(NodeFact.CONTAINER_MEMORY, rank=2)], LIMIT, LIMIT, SLOW
+    ),
+    "a slow rank by its node's file server": Case(
+        [fault(NodeFact.FILE_SERVER_SLOW)], Cause.SLOW_COMPUTE, Cause.STORAGE_FAULT, SLOW
     ),
     "evidence names no node": Case(
         [fault(NodeFact.CONTAINER_THROTTLED)], Cause.SLOW_TRANSFER, Cause.SLOW_TRANSFER, ALL_SLOW
