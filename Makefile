@@ -26,8 +26,8 @@ demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an inci
 # Files that take minutes come first, so that no core is idle at the end.
 FIRST := $(addprefix tests/,distributed hangs alerts e2e hooks verdicts dashboards guides simulated_device)
 OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
-# Tests wait for much: four at a time keep two cores busy.
-SHARED := -n 4 --dist loadfile --no-loadscope-reorder --durations=20
+# Tests wait for much: three at a time keep two cores busy.
+SHARED := -n 3 --dist loadfile --no-loadscope-reorder --durations=20
 # Long tests that judge who is slow need the cores for themselves; the other long tests share them.
 TIMED := $(addprefix tests/,adapters/test_huggingface.py adapters/test_loops.py adapters/test_run_ddp.py \
 	e2e/test_demo.py e2e/test_slow_files.py e2e/test_slow_parts.py)

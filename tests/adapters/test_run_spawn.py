@@ -12,8 +12,12 @@ from tests.ports import free_port
 
 from .conftest import RUN, SCRIPTS, Launch
 
+LONG = pytest.mark.long(
+    "tests/adapters/test_run_spawn.py::test_ranks_that_multiprocessing_starts_are_recorded_as_what_they_are",
+)
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+
+@pytest.mark.parametrize("method", ["spawn", pytest.param("fork", marks=LONG)])
 def test_ranks_that_multiprocessing_starts_are_recorded_as_what_they_are(
     launch: Launch, rings: Path, method: str
 ) -> None:

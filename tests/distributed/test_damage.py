@@ -115,6 +115,10 @@ def _mount_command(trainer: Any, mount: str, *flags: str) -> list[str]:
 
 
 @mounting
+@pytest.mark.long(
+    "tests/distributed/test_damage.py::test_storage_that_vanishes_stops_no_step",
+    "tests/trainer/checkpoint/test_checkpointer.py::test_a_checkpoint_that_cannot_be_written_is_a_result_not_an_exception",
+)
 def test_a_full_disk_stops_no_step_and_damages_no_older_checkpoint(
     trainer: Any, straight: Callable[..., Any]
 ) -> None:

@@ -39,7 +39,16 @@ def _compare(trainer: Any, straight: Callable[..., Any], flags: str) -> None:
     assert all(checkpoint["verified"] for checkpoint in finished.result["checkpoints"])
 
 
-@pytest.mark.parametrize("flags", LAYOUTS.values(), ids=LAYOUTS)
+LONG = pytest.mark.long("tests/distributed/test_evaluations.py::test_evaluations_change_no_bit")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param(flags, id=name, marks=() if name == "fsdp2" else LONG)
+        for name, flags in LAYOUTS.items()
+    ],
+)
 def test_evaluations_change_no_bit(trainer: Any, straight: Callable[..., Any], flags: str) -> None:
     _compare(trainer, straight, flags)
 

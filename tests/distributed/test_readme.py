@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import stepwatch.trainer
 from stepwatch.trainer.config.configure import EXAMPLE
 
@@ -34,6 +36,11 @@ def _run(command: str, directory: Path, environment: dict[str, str]) -> subproce
     )
 
 
+@pytest.mark.long(
+    "tests/distributed/test_readme.py::test_help_shows_an_example_and_every_section",
+    "tests/distributed/test_strategies.py::test_losses_agree_with_one_process",
+    "tests/trainer/run/test_result.py::test_the_result_covers_the_whole_run",
+)
 def test_the_readme_example_runs_as_written(trainer: Any) -> None:
     assert _documented_command() == EXAMPLE
     process = _run(_documented_command(), trainer.directory, trainer.environment())

@@ -22,6 +22,11 @@ TWO = ("--mesh", "dp_shard=2")
 @pytest.mark.parametrize(
     ("mesh", "world"), [(TWO, 2), pytest.param(TWO_BY_TWO, 4, marks=pytest.mark.matrix)]
 )
+@pytest.mark.long(
+    "tests/distributed/test_damage.py::test_the_run_prints_what_it_rejected_and_resumes_from_an_older_checkpoint",
+    "tests/trainer/run/test_launch.py::test_the_torchrun_command_has_ranks_restarts_and_rendezvous",
+    "tests/trainer/run/test_resume.py::test_a_resume_reports_the_lost_steps",
+)
 def test_a_killed_rank_changes_no_loss(
     trainer: Any, straight: Callable[..., Any], mesh: tuple[str, ...], world: int
 ) -> None:
@@ -79,6 +84,10 @@ def _torchrun(trainer: Any, world: int, *flags: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("mesh", "world"), [(TWO, 2), pytest.param(TWO_BY_TWO, 4, marks=pytest.mark.matrix)]
+)
+@pytest.mark.long(
+    "tests/distributed/test_damage.py::test_the_run_prints_what_it_rejected_and_resumes_from_an_older_checkpoint",
+    "tests/trainer/run/test_preemption.py::test_sigterm_is_recorded_and_ends_nothing",
 )
 def test_sigterm_to_torchrun_loses_no_step(
     trainer: Any, straight: Callable[..., Any], mesh: tuple[str, ...], world: int

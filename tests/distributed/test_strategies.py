@@ -64,7 +64,17 @@ def _compare(trainer: Any, straight: Callable[..., Any], flags: str, tolerance: 
     assert trained > 0 and trained % (16 * 30) == 0
 
 
-@pytest.mark.parametrize("flags", LAYOUTS.values(), ids=LAYOUTS)
+FAST = ("fsdp2", "tensor", "1f1b")
+LONG = pytest.mark.long("tests/distributed/test_strategies.py::test_losses_agree_with_one_process")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param(flags, id=name, marks=() if name in FAST else LONG)
+        for name, flags in LAYOUTS.items()
+    ],
+)
 def test_losses_agree_with_one_process(
     trainer: Any, straight: Callable[..., Any], flags: str
 ) -> None:
@@ -84,7 +94,12 @@ def test_losses_of_further_combinations_agree(
     [
         pytest.param("--mesh dp_shard=2 --precision bf16", 0.02, marks=pytest.mark.matrix),
         ("--mesh dp_replicate=2 --compression bf16", 0.002),
-        ("--mesh dp_replicate=2 --compression powersgd", 0.25),
+        pytest.param(
+            *("--mesh dp_replicate=2 --compression powersgd", 0.25),
+            marks=pytest.mark.long(
+                "tests/distributed/test_strategies.py::test_lossy_arithmetic_stays_within_its_tolerance"
+            ),
+        ),
     ],
 )
 def test_lossy_arithmetic_stays_within_its_tolerance(

@@ -39,6 +39,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     [pytest.param(SHORT[0], marks=pytest.mark.matrix), *SHORT[1:]],
     ids=lambda drill: drill.name,
 )
+@pytest.mark.long(
+    "tests/hangs/test_hangs.py::test_a_rank_that_sleeps_is_a_ticket_with_its_line",
+    "tests/alerts/test_rules.py::test_the_cases_of_an_alert_need_no_other_rule",
+    "tests/alerts/routes/test_alertmanager.py::test_a_page_arrives_once_with_all_it_must_say_and_resolves",
+    "tests/collector/store/paging/kills/test_collector.py::test_killed_at_each_moment_of_a_page_and_of_its_resolve",
+)
 def test_a_fault_reaches_whoever_is_to_know_once(site: Site, drill: Drill) -> None:
     trial = run_drill(site, drill, print)
     until("it arrived", lambda: trial.notifications(site, FIRING))

@@ -107,7 +107,15 @@ def last_lines_of(incident: dict[str, Any]) -> str:
     return str(texts.get("it wrote at last") or texts.get("its last lines", ""))
 
 
-@pytest.mark.parametrize("name", WAYS)
+LONG = pytest.mark.long(
+    "tests/e2e/test_exit_causes.py::test_the_incident_has_the_cause_and_the_line",
+    "tests/signals/stderr/test_keeping.py::test_the_last_lines_outlive_the_process_however_it_ends",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "secret" else pytest.param(name, marks=LONG) for name in WAYS]
+)
 def test_the_incident_has_the_cause_and_the_line(services: Services, runs: Runs, name: str) -> None:
     assert runs[name].result().returncode != 0
     check(services, name, WAYS[name])
@@ -141,6 +149,10 @@ def test_what_the_user_sees_has_the_line_and_the_store_has_no_secret(
         assert PASSWORD.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.long(
+    "tests/e2e/test_exit_causes.py::test_the_incident_has_the_cause_and_the_line",
+    "tests/collector/detect/test_rank_failed.py::test_that_no_line_was_kept_is_said_with_its_reason",
+)
 def test_the_reference_trainer_keeps_its_lines_without_the_verb(services: Services) -> None:
     environ = {**services.environ, "STEPWATCH_FAULTS": "kill:rank=1,step=6"}
     ran = subprocess.run(

@@ -69,6 +69,10 @@ def wait_for_rest(site: Site) -> int:
     return counts[-1]
 
 
+@pytest.mark.long(
+    "tests/agent/test_crash.py::test_a_crash_loop_loses_no_step_and_stores_none_twice",
+    "tests/e2e/test_kills.py::test_a_killed_collector_loses_nothing_and_repeats_nothing",
+)
 def test_a_killed_agent_loses_nothing(site: Site, train: Train) -> None:
     site.start_collector()
     agent = site.start_agent()

@@ -94,6 +94,12 @@ def xids(document: dict[str, Any], section: str = "history") -> list[dict[str, A
     return [fact for fact in document.get(section, []) if fact["fact"] == "xid"]
 
 
+@pytest.mark.long(
+    "tests/agent/facts/test_book.py::test_what_was_long_before_this_agent_is_no_fact",
+    "tests/collector/nodes/test_episodes.py::test_order_and_repetition_change_nothing",
+    "tests/collector/nodes/test_health.py::test_a_fact_that_a_restarted_agent_does_not_find_is_over",
+    "tests/collector/nodes/test_health.py::test_a_silent_agent_is_unknown_whatever_it_reported_last",
+)
 def test_a_fault_without_a_job_is_one_episode_whoever_is_killed(
     site: tuple[Process, Agent], capsys: pytest.CaptureFixture[str]
 ) -> None:

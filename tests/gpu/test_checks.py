@@ -27,6 +27,9 @@ def test_without_a_gpu_one_line_says_so(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     "names", [["machine", "waits"], pytest.param(list(CHECKS), marks=pytest.mark.matrix)]
 )
+@pytest.mark.long(
+    "tests/gpu/test_checks.py::test_a_check_that_takes_too_long_is_ended_and_counts",
+)
 def test_checks_are_rehearsed(tmp_path: Path, names: list[str]) -> None:
     words = ["--rehearse", "--only", *names, "--to", str(tmp_path / "found")]
     ended = subprocess.run(

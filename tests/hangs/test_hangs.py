@@ -167,6 +167,10 @@ def test_swapped_collectives_are_a_desync_and_the_odd_rank_is_named(
     assert "ranks 0, 2 all_reduce" in incident["summary"]
 
 
+@pytest.mark.long(
+    "tests/collector/runtime/test_crossed_groups.py::test_groups_of_the_same_ranks_are_told_apart_by_name",
+    "tests/hangs/test_hangs.py::test_swapped_collectives_are_a_desync_and_the_odd_rank_is_named",
+)
 def test_groups_of_the_same_ranks_entered_in_crossed_order_are_a_circle(
     tmp_path: Path, forked: Trainer
 ) -> None:
@@ -177,6 +181,9 @@ def test_groups_of_the_same_ranks_entered_in_crossed_order_are_a_circle(
     assert "rank 1 waits in all_reduce of group 0-2 (name 2) for ranks 0, 2" in incident["summary"]
 
 
+@pytest.mark.long(
+    "tests/collector/runtime/test_uneven_inputs.py::test_steps_of_the_others_are_shown_and_a_slow_one_is_named",
+)
 def test_a_slow_rank_is_named_after_another_one_ran_out_of_data(
     tmp_path: Path, forked: Trainer
 ) -> None:
@@ -186,6 +193,9 @@ def test_a_slow_rank_is_named_after_another_one_ran_out_of_data(
     assert texts["ranks that are done"] == "rank 0"
 
 
+@pytest.mark.long(
+    "tests/collector/detect/test_checkpoint_stall.py::test_a_rank_that_always_saves_longer_than_its_peers_is_named",
+)
 def test_the_rank_that_others_wait_for_in_each_save_is_named_from_the_first_on(
     tmp_path: Path, forked: Trainer
 ) -> None:
@@ -205,7 +215,13 @@ def test_a_shape_mismatch_that_kills_the_run_names_the_odd_rank(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("fault", "cause", "words"),
     [
-        ("kill", "process-gone", "killed by SIGKILL"),
+        pytest.param(
+            *("kill", "process-gone", "killed by SIGKILL"),
+            marks=pytest.mark.long(
+                "tests/hangs/test_hangs.py::test_the_first_rank_to_fail_is_named_although_all_are_gone",
+                "tests/collector/detect/test_rank_failed.py::test_the_first_death_and_not_those_that_torchrun_ended",
+            ),
+        ),
         ("exception", "exception", "ValueError: shard 17 is empty"),
         pytest.param("exit", "process-gone", "exit code 3", marks=pytest.mark.matrix),
     ],

@@ -117,6 +117,11 @@ def wait_for(endpoint: Receiver, name: str, count: int) -> None:
     until(f"{count} spans {name!r}", arrived)
 
 
+@pytest.mark.long(
+    "tests/agent/traces/test_spans.py::test_the_same_records_make_the_same_spans",
+    "tests/agent/traces/test_export.py::test_spans_arrive_as_they_were_made",
+    "tests/agent/traces/test_sampling.py::test_all_ranks_keep_the_same_steps",
+)
 def test_a_real_run_becomes_trees_and_a_second_agent_sends_the_same_ids(tmp_path: Path) -> None:
     with receiver() as first, agent(tmp_path, first.url, "first"):
         train(tmp_path)

@@ -63,6 +63,11 @@ def waits_in_the_fastest_step(rows: list[Any]) -> list[float]:
 
 
 @pytest.mark.parametrize("kind", ["ddp", pytest.param("fsdp", marks=pytest.mark.matrix)])
+@pytest.mark.long(
+    "tests/hooks/device/test_simulated.py::test_self_time_of_each_phase_is_what_the_device_was_told",
+    "tests/hooks/device/test_simulated.py::test_a_plain_model_without_marks_has_its_time_in_other",
+    "tests/simulated_device/test_models.py::test_neither_device_nor_hooks_nor_a_fault_from_outside_change_a_loss",
+)
 def test_a_slow_device_is_seen_in_every_phase_though_no_phase_is_marked(
     kind: str, tmp_path: Path
 ) -> None:

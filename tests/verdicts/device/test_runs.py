@@ -57,6 +57,10 @@ def test_a_slow_device_is_named_by_its_own_clock_alone(site: Site, tmp_path: Pat
     assert not right_on_host(comparison)
 
 
+@pytest.mark.long(
+    "tests/verdicts/device/test_runs.py::test_a_slow_device_is_named_by_its_own_clock_alone",
+    "tests/hooks/device/test_simulated.py::test_a_late_host_is_idle_time_of_the_device_in_that_phase",
+)
 def test_a_late_host_is_told_from_a_slow_device(site: Site, tmp_path: Path) -> None:
     comparison = run_and_replay(site, tmp_path, "device-launch-bound", 0)
     assert score(comparison.ran.outcome)._replace(seconds=0.0) == RIGHT, (

@@ -48,6 +48,10 @@ def by_incident(pager: Pager) -> dict[str, list[str]]:
     return actions_by_incident
 
 
+@pytest.mark.long(
+    "tests/collector/store/paging/kills/test_collector.py::test_killed_at_each_moment_of_a_page_and_of_its_resolve",
+    "tests/collector/store/paging/kills/test_alertmanager.py::test_what_prometheus_reported_and_what_ended_meanwhile",
+)
 def test_killed_between_page_and_resolve(
     postgresql: PostgresqlServer, pager: Pager, tmp_path: Path
 ) -> None:

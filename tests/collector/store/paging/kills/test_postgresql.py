@@ -36,6 +36,10 @@ def server() -> Iterator[PostgresqlServer]:
     server.remove()
 
 
+@pytest.mark.long(
+    "tests/collector/store/paging/kills/test_collector.py::test_killed_at_each_moment_of_a_page_and_of_its_resolve",
+    "tests/collector/store/paging/kills/test_postgresql.py::test_a_commit_whose_answer_is_lost_is_not_done_again",
+)
 def test_killed_as_a_page_is_written_taken_and_committed(
     server: PostgresqlServer, tmp_path: Path
 ) -> None:
