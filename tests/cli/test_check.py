@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,15 @@ DASHBOARD = "dashboards/generated/training-job.json"
 PAGE = "runbooks/pages/TrainingHang.md"
 
 Check = Callable[[], list[str]]
+
+
+BUILT_ONCE = cache(artefacts.build)
+
+
+@pytest.fixture(autouse=True)
+def built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same links give the same artefacts: they are built for the first check only."""
+    monkeypatch.setattr(artefacts, "build", BUILT_ONCE)
 
 
 @pytest.fixture
