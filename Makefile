@@ -24,7 +24,7 @@ demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an inci
 	$(BIN)/python tests/e2e/healthy_runs.py 10
 
 # Files that take minutes come first, so that no core is idle at the end.
-FIRST := $(addprefix tests/,distributed hangs alerts e2e hooks verdicts dashboards guides simulated_device)
+FIRST := $(addprefix tests/,drill dashboards distributed e2e hangs alerts hooks verdicts guides simulated_device)
 OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
 # Tests wait for much: three at a time keep two cores busy.
 SHARED := -n 3 --dist loadfile --no-loadscope-reorder --durations=20

@@ -78,6 +78,9 @@ def test_the_reference_trainer_takes_the_device(
     assert _losses(tmp_path) == pytest.approx(on_one_cpu, abs=ATTENTION)
 
 
+@pytest.mark.long(
+    "tests/simulated_device/test_models.py::test_the_reference_trainer_takes_the_device",
+)
 def test_torch_finds_the_device_where_its_entry_point_is_on_the_path(
     tmp_path: Path, on_one_cpu: list[float]
 ) -> None:

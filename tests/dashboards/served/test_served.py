@@ -22,6 +22,13 @@ from tests.dashboards.served.recording import BOARDS, recording
 from tests.dashboards.served.run import JOB, Fleet
 from tests.waiting import until
 
+pytestmark = pytest.mark.long(
+    "tests/dashboards/test_queries_evaluated.py::test_a_query_gives_what_its_panel_describes",
+    "tests/dashboards/test_queries_evaluated.py::test_prometheus_accepts_every_query_of_the_dashboards",
+    "tests/dashboards/test_linter.py::test_a_dashboard_keeps_the_rule_or_is_excused",
+    "tests/dashboards/node/test_types.py::test_every_dashboard_is_one_to_grafanas_types",
+)
+
 EMPTY: dict[str, dict[str, str]] = tomllib.loads(
     Path(__file__).with_name("empty.toml").read_text(encoding="utf-8")
 )
