@@ -16,6 +16,15 @@ FEW = [
     if (row.rank == ALL_INSIDE or (row.rank, row.in_loop) == (2, True))
     and (row.kind is Kind.STALL or (row.kind is Kind.LEGAL and row.seconds == 40.0))
 ]
+LONG = pytest.mark.long(
+    "tests/hangs/table/test_table.py::test_each_shape_of_waits_and_stalls",
+    "tests/hangs/table/test_table.py::test_a_stall_that_is_not_marked_is_said_within_ten_seconds_of_its_end_of_work",
+)
+
+
+def is_fast(row: Row) -> bool:
+    """Whether the row is in the fast lane: two shapes whole, of the others one transfer."""
+    return row.shape in (Shape.CPU, Shape.NOTHING) or (row.rank == ALL_INSIDE and not row.in_loop)
 
 
 def test_the_table_is_the_full_product() -> None:
@@ -24,7 +33,9 @@ def test_the_table_is_the_full_product() -> None:
     assert len([row for row in ROWS if row.kind is Kind.STALL]) == 4 * 2 * (2 * 2 + 1)
 
 
-@pytest.mark.parametrize("row", FEW, ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=row.name, marks=() if is_fast(row) else LONG) for row in FEW]
+)
 def test_each_shape_of_waits_and_stalls(row: Row) -> None:
     assert faults(row, answer_of(row)) == []
 
