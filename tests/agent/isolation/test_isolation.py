@@ -284,6 +284,10 @@ def test_processes_are_forked_by_one_that_has_no_thread(
     assert len(list(Path(f"/proc/{server}/task").iterdir())) == 1
 
 
+@pytest.mark.long(
+    "tests/agent/isolation/test_isolation.py::test_processes_are_forked_by_one_that_has_no_thread",
+    "tests/agent/isolation/test_isolation.py::test_probes_are_read_again_after_the_process_that_starts_them_ended",
+)
 def test_probes_start_again_while_threads_come_and_go(
     file: Path, reading: list[Readings], caplog: pytest.LogCaptureFixture
 ) -> None:
