@@ -11,7 +11,14 @@ from stepwatch.signals.records import CheckpointEvent, Kind
 
 from .conftest import RUN, Launch, tables_in, torchrun
 
-pytestmark = pytest.mark.usefixtures("rings")
+pytestmark = [
+    pytest.mark.usefixtures("rings"),
+    pytest.mark.long(
+        "tests/adapters/test_observer.py::test_an_evaluation_is_not_the_next_steps_forward",
+        "tests/hooks/pauses/test_evaluation.py::test_a_loader_read_without_gradients_is_an_evaluation",
+        "tests/hooks/pauses/test_saves.py::test_a_save_is_shown_while_it_lasts_and_recorded",
+    ),
+]
 
 RANKS, ACCUMULATED, TOKENS_PER_STEP = 2, 2, 64
 HOWS = ("adapter", "run")

@@ -71,7 +71,7 @@ def wait_for_rest(site: Site) -> int:
 
 @pytest.mark.long(
     "tests/agent/test_crash.py::test_a_crash_loop_loses_no_step_and_stores_none_twice",
-    "tests/e2e/test_kills.py::test_a_killed_collector_loses_nothing_and_repeats_nothing",
+    "tests/e2e/test_kills.py::test_the_black_box_of_a_killed_rank_shows_its_last_step_and_phase",
 )
 def test_a_killed_agent_loses_nothing(site: Site, train: Train) -> None:
     site.start_collector()
@@ -88,6 +88,10 @@ def test_a_killed_agent_loses_nothing(site: Site, train: Train) -> None:
     assert sorted(site.stored_steps()) == EVERY_STEP_ONCE
 
 
+@pytest.mark.long(
+    "tests/agent/test_crash.py::test_a_crash_loop_loses_no_step_and_stores_none_twice",
+    "tests/collector/runtime/test_restart.py::test_kill_9_in_a_loop_loses_nothing_and_doubles_nothing",
+)
 def test_a_killed_collector_loses_nothing_and_repeats_nothing(site: Site, train: Train) -> None:
     collector = site.start_collector()
     site.start_agent()

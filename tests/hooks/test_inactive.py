@@ -140,7 +140,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+LONG = pytest.mark.long("tests/hooks/test_inactive.py::test_workers_of_a_data_loader_are_no_ranks")
+
+
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=LONG)])
 def test_workers_of_a_data_loader_are_no_ranks(
     run: Run, rings: Path, tmp_path: Path, method: str
 ) -> None:
