@@ -137,9 +137,9 @@ def check(services: Services, name: str, way: Way) -> None:
 def test_what_the_user_sees_has_the_line_and_the_store_has_no_secret(
     services: Services, runs: Runs
 ) -> None:
-    seen = runs("secret").stderr
-    assert f"PermissionError: https://me:{PLANTED}@store/x is not ours" in seen
-    failed(services, "secret")
+    printed = runs("secret").stderr
+    assert f"PermissionError: https://me:{PASSWORD}@store/x is not ours" in printed
+    failure_incident(services, "secret")
     stored = [services.store, *services.rings.rglob("*")]
     kept_files = [path for path in stored if path.parent.name == kept.FOLDER]
     assert kept_files, "they are looked at, too"
