@@ -60,7 +60,12 @@ def run_dir_of_six_steps(
     "mesh",
     [
         "dp_shard=2",
-        "pp=1",
+        pytest.param(
+            "pp=1",
+            marks=pytest.mark.long(
+                "tests/distributed/test_recovery.py::test_a_checkpoint_of_four_ranks_resumes_on_another_mesh"
+            ),
+        ),
         pytest.param("tp=2", marks=pytest.mark.matrix),
         pytest.param("pp=2,dp_replicate=2", marks=pytest.mark.matrix),
     ],

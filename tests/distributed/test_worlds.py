@@ -28,6 +28,10 @@ def _rank(
     return process
 
 
+@pytest.mark.long(
+    "tests/distributed/test_worlds.py::test_a_missing_rank_is_named_where_the_store_lives_elsewhere",
+    "tests/distributed/test_worlds.py::test_outside_torchrun_the_error_shows_how_to_start",
+)
 def test_a_missing_rank_is_an_error(trainer: Any) -> None:
     flags = ("--mesh", "dp_shard=2", "--timeout-seconds", "4")
     finished = trainer.finish(_rank(trainer, 0, 2, free_port(), *flags))
@@ -47,6 +51,9 @@ def test_a_missing_rank_is_named_where_the_store_lives_elsewhere() -> None:
         wait_for_all_ranks(store, 2, 4, limit)
 
 
+@pytest.mark.long(
+    "tests/distributed/test_worlds.py::test_a_missing_rank_is_named_where_the_store_lives_elsewhere",
+)
 def test_a_repeated_rank_is_named(trainer: Any) -> None:
     # The launcher owns the store, as under torchrun: it outlives the run, so that a late rank on a
     # busy machine is refused as an early one is.
