@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from stepwatch.collector.quantities import device_time, quantity
 from stepwatch.signals.records import CheckpointEvent, Kind, Link, ProcessState
@@ -277,6 +278,15 @@ def test_long_evidence_stays_on_a_narrow_screen_and_commands_break_between_words
     visitor.page.close()
 
 
+@pytest.fixture(scope="module")
+def fleet_page(straggling: Process, browser: Browser) -> Iterator[Page]:
+    """The fleet's page, loaded once for all values."""
+    page = browser.new_page()
+    page.goto(straggling.url)
+    yield page
+    page.close()
+
+
 @pytest.mark.parametrize(
     ("value", "unit"),
     [
@@ -304,9 +314,8 @@ def test_long_evidence_stays_on_a_narrow_screen_and_commands_break_between_words
     ],
 )
 def test_the_page_words_a_value_as_the_command_line_does(
-    straggling: Process, visitor: Visitor, value: float | None, unit: str
+    fleet_page: Page, value: float | None, unit: str
 ) -> None:
-    visitor.page.goto(straggling.url)
-    worded = visitor.page.evaluate("([value, unit]) => measure(value, unit)", [value, unit])
+    worded = fleet_page.evaluate("([value, unit]) => measure(value, unit)", [value, unit])
     assert worded == quantity(value, unit)
-    assert visitor.page.evaluate("value => deviceTime(value)", value) == device_time(value)
+    assert fleet_page.evaluate("value => deviceTime(value)", value) == device_time(value)
