@@ -13,6 +13,7 @@ from stepwatch.agent.app import Agent
 from stepwatch.agent.options import AgentOptions
 from stepwatch.agent.pace import FlushPace
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals.pacing import FLUSH_HEADER, MOST_ASKED_SECONDS
@@ -79,7 +80,7 @@ def test_a_collector_that_falls_behind_is_sent_fewer_segments_until_it_keeps_up(
         assert [flushed() for _ in range(4)] == [1.0, 2.0, 4.0, 4.0]
         job_state = service.job("job")
         assert job_state is not None
-        assert job_state[0].current.flush_seconds("n1") == 4.0
+        assert job_state[0].current.tracker(Agents).flush_seconds("n1") == 4.0
         while service.asked_pace.seconds:
             service.asked_pace.evaluated(seconds=0.1)
         assert [flushed() for _ in range(2)] == [4.0, 1.0]

@@ -93,7 +93,7 @@ def _measure_age(hours: int) -> AgeCost:
         state = sum(array.nbytes for array in taken_apart(job).arrays)
         slices = sum(verdict_slice.line.nbytes for verdict_slice in verdicts.slices.values())
         store.close()
-    return AgeCost(statistics.median(spent), state, slices, len(job.current.step_history))
+    return AgeCost(statistics.median(spent), state, slices, len(job.current.steps.history))
 
 
 def _later(rows: Rows, steps: int, noise: np.random.Generator) -> Rows:

@@ -80,7 +80,7 @@ class Observers:
     def step(self) -> int:
         """Newest step of the job."""
         entry = self.service.job("contended")
-        return 0 if entry is None else entry[0].current.step_history.complete_until(2)
+        return 0 if entry is None else entry[0].current.steps.history.complete_until(2)
 
     def close(self) -> None:
         """Close agent and store."""

@@ -125,7 +125,7 @@ def test_memory_readings_count_and_are_given_back() -> None:
     attempt = Attempt(0)
     attempt.apply(segment(1, {Kind.RANK_STATE: state_rows(range(4), 4, 1.0)}), Received(0.0, 0.0))
     memory = attempt.tracker(MemoryHistory)
-    assert attempt.cells >= attempt.ring.cells + memory.cells > attempt.ring.cells
+    assert attempt.cells >= attempt.steps.ring.cells + memory.cells > attempt.steps.ring.cells
     attempt.release()
     assert attempt.cells == MemoryHistory().cells == 0
 
@@ -236,7 +236,11 @@ def test_a_job_that_ctrl_c_ended_is_interrupted_and_nothing_failed() -> None:
     }
     job.apply(segment(1, reported), Received(0.0, 0.0))
     attempt = job.current
-    assert (attempt.interrupted, attempt.failed, attempt.finished) == (True, False, False)
+    assert (attempt.outcome.interrupted, attempt.outcome.failed, attempt.outcome.finished) == (
+        True,
+        False,
+        False,
+    )
     assert has_ended(attempt, 0.0) and job_state(attempt, [], 0.0) == "interrupted"
     assert rank_failed.find(DetectionContext(job, 100.0, wall_s=0.0)) == []
 
@@ -261,7 +265,10 @@ def test_a_rank_that_died_before_ctrl_c_has_failed(code: int, gone_s: float, sta
     job.apply(segment(1, {Kind.RANK_STATE: states}), Received(0.0, 0.0))
     job.apply(segment(2, {Kind.LIFECYCLE: interrupts}), Received(0.0, 0.0))
     attempt = job.current
-    assert (attempt.failed, attempt.interrupted) == (state == "failed", state == "interrupted")
+    assert (attempt.outcome.failed, attempt.outcome.interrupted) == (
+        state == "failed",
+        state == "interrupted",
+    )
     assert job_state(attempt, [], 0.0) == state
 
 
@@ -270,7 +277,7 @@ def test_a_rank_that_raised_before_ctrl_c_has_failed() -> None:
     for sequence, event in enumerate([LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT]):
         reported = {Kind.LIFECYCLE: lifecycle_rows(event, [sequence], time_s=1000.0 + sequence)}
         attempt.apply(segment(sequence, reported), Received(0.0, 0.0))
-    assert (attempt.failed, attempt.interrupted) == (True, False)
+    assert (attempt.outcome.failed, attempt.outcome.interrupted) == (True, False)
 
 
 @pytest.mark.parametrize(

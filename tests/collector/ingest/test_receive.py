@@ -56,7 +56,7 @@ def test_repeated_and_reordered_segments_count_once(
     assert [item.sequence for item in verdicts] == [RUN[i].key.sequence for i in order]
     job_state = service.job(JOB)
     assert job_state is not None
-    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 30
+    assert job_state[0].current.steps.history.rows["reported"].tolist() == [4] * 30
     assert store.payload_bytes(JOB)[0] == len(RUN)
     store.close()
 

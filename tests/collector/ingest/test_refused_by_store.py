@@ -38,7 +38,7 @@ def test_one_refused_segment_holds_up_no_other(refusing: Service, store: Store) 
     assert "0x00" in verdicts[2].reason and verdicts[2].sequence == 3
     job_state = refusing.job(JOB)
     assert job_state is not None
-    assert job_state[0].current.step_history.rows["reported"].sum() == 4 * 25
+    assert job_state[0].current.steps.history.rows["reported"].sum() == 4 * 25
     repeated = refusing.receive(body(RUN))
     assert [item.verdict for item in repeated] == [
         REJECTED if item.key.sequence == 3 else DUPLICATE for item in RUN

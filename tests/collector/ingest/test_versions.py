@@ -70,7 +70,7 @@ def test_a_later_version_applies_what_was_kept(
         later = Service(store, clock)
         job_state = later.job(JOB)
         assert job_state is not None
-        assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 30
+        assert job_state[0].current.steps.history.rows["reported"].tolist() == [4] * 30
         assert metric(later, names.COLLECTOR_UNDECODED) == 0.0
     assert store.payload_bytes(JOB)[0] == len(RUN), "one came again in a format that could be read"
 
@@ -145,7 +145,7 @@ def test_a_stored_blob_that_cannot_be_read_is_counted_and_kept(
     assert metric(restarted, names.COLLECTOR_UNREADABLE) == 1.0
     job_state = restarted.job(JOB)
     assert job_state is not None
-    assert job_state[0].current.step_history.rows["reported"].sum() == 4 * 25
+    assert job_state[0].current.steps.history.rows["reported"].sum() == 4 * 25
     assert store.payload_bytes(JOB)[0] == len(RUN)
 
 

@@ -104,7 +104,7 @@ def test_the_newest_steps_say_what_time_it_is() -> None:
         shifted: Segment = segment(number, reported)
         shifted = shifted._replace(clock=ClockPair(0, round(offset) * NANOSECONDS))
         attempt.apply(shifted, Received(0.0, 0.0))
-    assert attempt.newest_s == EPOCH - HOUR + 20
+    assert attempt.steps.newest_s == EPOCH - HOUR + 20
 
 
 def test_a_save_after_a_clock_was_set_back_ends_when_it_says() -> None:

@@ -49,7 +49,7 @@ def break_folding(patch: pytest.MonkeyPatch, error: BaseException) -> None:
 
     def broken(self: LiveJob) -> None:
         fold(self)
-        if self.name == BAD and len(self.current.step_history):
+        if self.name == BAD and len(self.current.steps.history):
             raise error
 
     patch.setattr(LiveJob, "fold", broken)
@@ -66,7 +66,7 @@ def test_a_job_whose_records_cannot_be_folded_stops_no_other(
     service.evaluate()
     assert service.job(BAD) is None
     job_state = service.job(JOB)
-    assert job_state is not None and len(job_state[0].current.step_history) == 20
+    assert job_state is not None and len(job_state[0].current.steps.history) == 20
     assert type(error).__name__ in service.withheld()[BAD].reason
     assert metric(service, names.COLLECTOR_JOBS_QUARANTINED) == 1.0
     assert store.payload_bytes(BAD)[0] == len(bad), "its records go on being stored"
@@ -87,7 +87,7 @@ def test_the_service_starts_over_a_store_with_such_a_job(
         assert set(started.withheld()) == {BAD}
     repaired = Service(store, clock)
     job_state = repaired.job(BAD)
-    assert job_state is not None and len(job_state[0].current.step_history) == 25, (
+    assert job_state is not None and len(job_state[0].current.steps.history) == 25, (
         "nothing was lost"
     )
     assert repaired.withheld() == {}
@@ -134,7 +134,7 @@ def test_a_detector_that_raises_stops_no_other_and_resolves_nothing(
     assert incident.state == "open" and service.withheld() == {}
     assert service.evaluation_failures == 8
     job_state = service.job(JOB)
-    assert job_state is not None and len(job_state[0].current.step_history) == 80
+    assert job_state is not None and len(job_state[0].current.steps.history) == 80
     document = Client(make_api(service)).get(f"/v1/jobs/{JOB}").json()
     assert document["not_looked_for"] == {"straggler": "IndexError: list index out of range"}
 

@@ -18,6 +18,7 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import MAX_WORLD, Received
 from stepwatch.collector.state.trackers.memory_history import MemoryHistory
+from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.state.trackers.nodes.node_facts import NodeFacts
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS
@@ -128,7 +129,7 @@ def test_a_huge_step_is_refused_without_allocation() -> None:
     rss_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     hear(attempt, {Kind.STEP: step_rows([2**32 - 1, 2**31, 5 + (1 << 20)], range(2))})
     assert attempt.refused_records == 6
-    assert len(attempt.step_history) == 5
+    assert len(attempt.steps.history) == 5
     assert attempt.window(10).steps.tolist() == [0, 1, 2, 3, 4], "and blinds no detector"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - rss_before < 20_000
 
@@ -141,9 +142,9 @@ def test_impossible_times_spoil_no_sum(name: str) -> None:
     rows[name][3] = 2**64 - 1
     hear(attempt, {Kind.STEP: rows})
     assert attempt.refused_records == 1
-    assert attempt.step_history.rows["reported"].tolist() == [2, 1, 2, 2]
-    assert attempt.rank_seconds["duration"].sum() == pytest.approx(7 * 0.2)
-    assert attempt.newest_s < 1.9e9
+    assert attempt.steps.history.rows["reported"].tolist() == [2, 1, 2, 2]
+    assert attempt.steps.rank_seconds["duration"].sum() == pytest.approx(7 * 0.2)
+    assert attempt.steps.newest_s < 1.9e9
 
 
 def test_ranks_that_do_not_exist_finish_nothing() -> None:
@@ -152,9 +153,9 @@ def test_ranks_that_do_not_exist_finish_nothing() -> None:
     for rank in (-1, -(2**31), 2, 2**31 - 1):
         hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, [rank])})
     hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, [0])})
-    assert not attempt.finished
+    assert not attempt.outcome.finished
     hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, [1])})
-    assert attempt.finished
+    assert attempt.outcome.finished
 
 
 def test_a_failure_stays_one_whatever_follows() -> None:
@@ -162,7 +163,7 @@ def test_a_failure_stays_one_whatever_follows() -> None:
     hear(attempt, {Kind.RANK_STATE: state_rows(range(1), 1, 1.0)})
     hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [0])})
     hear(attempt, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FINISH, [0])})
-    assert attempt.failed and not attempt.finished
+    assert attempt.outcome.failed and not attempt.outcome.finished
 
 
 def test_unknown_events_and_texts_are_passed_over() -> None:
@@ -173,16 +174,16 @@ def test_unknown_events_and_texts_are_passed_over() -> None:
     hear(attempt, {Kind.LIFECYCLE: odd})
     hear(attempt, {Kind.CHECKPOINT: checkpoint_rows(77, [0], 3, b"\xff\xfe")})
     hear(attempt, {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.FAILED, [0], 4, b"\xff")})
-    assert attempt.lifecycle == []
-    assert attempt.checkpoints[3].verified is None
-    assert attempt.checkpoints[4].reason == "\ufffd"
+    assert attempt.lifecycle.events == []
+    assert attempt.checkpoints.known[3].verified is None
+    assert attempt.checkpoints.known[4].reason == "\ufffd"
 
 
 def test_a_bad_checkpoint_is_never_made_good_by_another_rank() -> None:
     attempt = Attempt(0)
     for event in (CheckpointEvent.VERIFIED, CheckpointEvent.FAILED, CheckpointEvent.VERIFIED):
         hear(attempt, {Kind.CHECKPOINT: checkpoint_rows(event, [0], 9)})
-    assert attempt.checkpoints[9].verified is False
+    assert attempt.checkpoints.known[9].verified is False
 
 
 MONTH_NS, LARGEST = 31 * 86_400 * NANOSECONDS, 2**64 - 1
@@ -206,13 +207,13 @@ def test_a_stall_longer_than_the_attempt_is_unknown(stall_ns: int) -> None:
     hear(attempt, {Kind.LIFECYCLE: start})
     now = up_before + 600.0
     saved(attempt, CheckpointEvent.BEGIN, now - 5.0)
-    assert attempt.checkpoints_in_flight.newest[9].in_progress
+    assert attempt.checkpoints.in_flight.newest[9].in_progress
     saved(attempt, CheckpointEvent.BEGIN, now, stall_ns=stall_ns)
-    save = attempt.checkpoints_in_flight.newest[9]
+    save = attempt.checkpoints.in_flight.newest[9]
     assert math.isnan(save.stall[1]) and save.began_ns.tolist()[1] == 0
-    assert attempt.checkpoints[9].stall_seconds is None
+    assert attempt.checkpoints.known[9].stall_seconds is None
     saved(attempt, CheckpointEvent.BEGIN, now, stall_ns=600 * NANOSECONDS)
-    assert attempt.checkpoints[9].stall_seconds == 600.0
+    assert attempt.checkpoints.known[9].stall_seconds == 600.0
     assert save.stall[1] == 600.0
 
 
@@ -220,9 +221,9 @@ def test_a_stall_longer_than_the_machine_was_up_is_unknown_without_a_start() -> 
     attempt = Attempt(0)
     hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
     saved(attempt, CheckpointEvent.BEGIN, 100.0, stall_ns=101 * NANOSECONDS)
-    assert attempt.checkpoints[9].stall_seconds is None
+    assert attempt.checkpoints.known[9].stall_seconds is None
     saved(attempt, CheckpointEvent.BEGIN, 100.0, stall_ns=99 * NANOSECONDS)
-    assert attempt.checkpoints[9].stall_seconds == 99.0
+    assert attempt.checkpoints.known[9].stall_seconds == 99.0
 
 
 def test_impossible_sizes_and_durations_of_a_save_are_unknown() -> None:
@@ -230,16 +231,19 @@ def test_impossible_sizes_and_durations_of_a_save_are_unknown() -> None:
     hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
     huge = {"durable_ns": LARGEST, "bytes": LARGEST}
     saved(attempt, CheckpointEvent.WRITTEN, 100.0, **huge)
-    checkpoint = attempt.checkpoints[9]
+    checkpoint = attempt.checkpoints.known[9]
     assert (checkpoint.durable_seconds, checkpoint.size_bytes) == (2.0, 1000), (
         "what the other rank reported"
     )
-    attempt.checkpoints.clear()
+    attempt.checkpoints.known.clear()
     rows = checkpoint_rows(CheckpointEvent.WRITTEN, [0], 9)
     for name, value in huge.items():
         rows[name] = value
     hear(attempt, {Kind.CHECKPOINT: rows})
-    assert (attempt.checkpoints[9].durable_seconds, attempt.checkpoints[9].size_bytes) == (
+    assert (
+        attempt.checkpoints.known[9].durable_seconds,
+        attempt.checkpoints.known[9].size_bytes,
+    ) == (
         None,
         None,
     )
@@ -262,7 +266,7 @@ def test_gaps_that_run_backwards_lose_nothing() -> None:
     gaps = np.zeros(2, dtype=DTYPES[Kind.GAP])
     gaps["first_seq"], gaps["last_seq"] = [10, 2**64 - 1], [14, 0]
     hear(attempt, {Kind.GAP: gaps})
-    assert attempt.lost_records == 5
+    assert attempt.tracker(Agents).lost_records == 5
 
 
 def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,8 +284,8 @@ def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch
         }
         job.apply(segment(1, tables, attempt=number), Received(0.0, 0.0))
     assert job.cells <= jobs.MAX_JOB_CELLS
-    assert [attempt.ring.world for attempt in job.attempts.values()] == [0, 0, 0, 4, 4, 4]
-    assert all(len(attempt.step_history) == 5 for attempt in job.attempts.values())
+    assert [attempt.steps.ring.world for attempt in job.attempts.values()] == [0, 0, 0, 4, 4, 4]
+    assert all(len(attempt.steps.history) == 5 for attempt in job.attempts.values())
 
 
 def test_many_nodes_and_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,13 +105,13 @@ def test_what_was_stored_and_not_handed_over_is_applied_by_the_next_evaluation(
             service.receive(body(RUN[2:4]))
     service.receive(body(RUN[4:]))
     job_state = service.job(JOB)
-    assert job_state is not None and len(job_state[0].current.step_history) == 10, (
+    assert job_state is not None and len(job_state[0].current.steps.history) == 10, (
         "it waits in a gap"
     )
     service.evaluate()
     job_state = service.job(JOB)
     assert job_state is not None
-    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 60
+    assert job_state[0].current.steps.history.rows["reported"].tolist() == [4] * 60
 
 
 def test_requests_at_the_same_time_are_applied_in_the_order_of_the_log(

@@ -60,7 +60,7 @@ def test_whoever_reads_folds_in_what_waits_once(
     READERS[reader](service)
     assert folded == [JOB]
     job_state = service.job(JOB)
-    assert job_state is not None and len(job_state[0].current.step_history) == 20
+    assert job_state is not None and len(job_state[0].current.steps.history) == 20
 
 
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, folded: list[str]) -> None:
@@ -75,7 +75,7 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, folded: list[str
     assert {"one", "two"} == set(folded), "over all jobs together"
     for job in state.jobs():
         state.fold(job, 0.0)
-    assert [len(job.live.current.step_history) for job in state.jobs()] == [100, 100]
+    assert [len(job.live.current.steps.history) for job in state.jobs()] == [100, 100]
 
 
 def test_what_waits_for_a_job_in_use_is_given_back_and_read_from_the_log(
@@ -99,7 +99,7 @@ def test_what_waits_for_a_job_in_use_is_given_back_and_read_from_the_log(
     service.evaluate()
     job_state = service.job(JOB)
     assert job_state is not None
-    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 100
+    assert job_state[0].current.steps.history.rows["reported"].tolist() == [4] * 100
 
 
 def test_an_evaluation_sees_what_other_jobs_received(service: Service, folded: list[str]) -> None:

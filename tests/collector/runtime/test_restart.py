@@ -151,7 +151,7 @@ def test_a_reader_of_a_long_log_writes_nothing(
     sa.event.listen(store.engine, "before_cursor_execute", note)
     reader = Service(store, clock, reads_only=True)
     job_state = reader.job(JOB)
-    assert job_state is not None and len(job_state[0].attempts[0].step_history.rows) < 60, (
+    assert job_state is not None and len(job_state[0].attempts[0].steps.history.rows) < 60, (
         "some went"
     )
     assert written == []

@@ -73,7 +73,7 @@ def test_segments_that_arrive_meanwhile_are_applied_once_and_in_order(
     assert ticks > 5, "a page at a time"
     job_state = without_job.job(JOB)
     assert job_state is not None
-    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 60
+    assert job_state[0].current.steps.history.rows["reported"].tolist() == [4] * 60
     fresh = Service(store, clock)
     fresh.evaluate()
     without_job.evaluate()
@@ -141,7 +141,7 @@ def test_segments_that_unfold_to_much_do_not_wait_for_the_page(
     monkeypatch.setattr(LiveJob, "append", watched)
     monkeypatch.setattr(held, "FOLD_BYTES", 10_000)
     job_state = Service(store, clock).job(JOB)
-    assert job_state is not None and len(job_state[0].current.step_history) == 60
+    assert job_state is not None and len(job_state[0].current.steps.history) == 60
     assert len(waiting) == len(RUN) and 10_000 < max(waiting) < 30_000
 
 

@@ -219,7 +219,7 @@ def test_what_is_left_of_a_pruned_log_is_no_history(
     later_segments = run_segments(70)[len(RUN) :]
     restarted.receive(body(later_segments))
     restarted.evaluate()
-    assert job_of(restarted).current.step_history.first == 60
+    assert job_of(restarted).current.steps.history.first == 60
     by_start = {part.start_s: part for part in store.slices(JOB, "goodput")}
     assert all(by_start[part.start_s] == part for part in stored_slices[:-1])
 

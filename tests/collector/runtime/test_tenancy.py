@@ -43,7 +43,7 @@ def test_what_is_too_much_is_given_up_until_it_writes_again(
     service.evaluate()
     assert evaluated(service) == ["job-0", "job-2"]
     job_state = service.job("job-0")
-    assert job_state is not None and len(job_state[0].current.step_history) == 10
+    assert job_state is not None and len(job_state[0].current.steps.history) == 10
 
 
 def test_a_restart_takes_up_what_it_held_itself(store: Store, clock: HandClock) -> None:

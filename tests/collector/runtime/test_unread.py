@@ -144,4 +144,4 @@ def test_nothing_is_folded_past_a_gap_that_may_come_back(
     service.evaluate()
     job_state = service.job(JOB)
     assert job_state is not None and job_state[0].unread == []
-    assert len(job_state[0].current.step_history) == 150
+    assert len(job_state[0].current.steps.history) == 150

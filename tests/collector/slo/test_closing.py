@@ -129,11 +129,11 @@ class Evaluated:
 
     @property
     def step_count(self) -> int:
-        return sum(len(run.step_history.rows) for run, _ in self.job.runs().values())
+        return sum(len(run.steps.history.rows) for run, _ in self.job.runs().values())
 
     @property
     def dropped(self) -> int:
-        return sum(run.step_history.dropped.count for run, _ in self.job.runs().values())
+        return sum(run.steps.history.dropped.count for run, _ in self.job.runs().values())
 
 
 def brute(job: LiveJob) -> dict[str, list[Slice]]:
@@ -239,7 +239,7 @@ def test_a_history_holds_few_steps_however_long_the_attempt_is() -> None:
         ingest(evaluation, [segment])
         most = max(most, evaluation.step_count)
     assert most <= FEW.retained + FEW.more + 20, "those of a slice go together"
-    history = evaluation.job.current.step_history
+    history = evaluation.job.current.steps.history
     assert (history.first, len(history), history.complete_until(WORLD)) == (0, 600, 599)
     assert history.dropped.count == 600 - len(history.rows)
 
@@ -274,7 +274,7 @@ def test_rows_of_dropped_steps_are_counted_and_change_nothing() -> None:
     evaluation = Evaluated(FEW)
     ingest(evaluation, steps_of(0, range(300), 0.0, resumed=0))
     late_rows = step_rows(range(3), [0], 1.0)
-    history, refused = evaluation.job.current.step_history, evaluation.job.current.refused_records
+    history, refused = evaluation.job.current.steps.history, evaluation.job.current.refused_records
     assert ingest(evaluation, [Run(0).segment(0, {Kind.STEP: late_rows})]) == []
     assert history.dropped.late_rows == 3
     assert evaluation.job.current.refused_records == refused + 3

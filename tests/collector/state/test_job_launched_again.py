@@ -87,12 +87,12 @@ def test_a_second_run_under_the_same_name_is_judged(
     first_run(service, clock, event)
     take(service, clock, *second_run(60))
     attempt, verdicts = newest_attempt(service)
-    assert not attempt.finished and not attempt.failed
-    assert (attempt.step_history.first, len(attempt.step_history)) == (0, 60)
+    assert not attempt.outcome.finished and not attempt.outcome.failed
+    assert (attempt.steps.history.first, len(attempt.steps.history)) == (0, 60)
     assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]
     assert [item.kind for item in verdicts.open_incidents()] == ["straggler"]
     restored, _ = newest_attempt(Service(store, clock))
-    assert (restored.step_history.first, len(restored.step_history), restored.failed) == (
+    assert (restored.steps.history.first, len(restored.steps.history), restored.outcome.failed) == (
         0,
         60,
         False,
@@ -155,7 +155,7 @@ def test_the_end_of_a_node_that_is_told_late_hides_nothing(store: Store, clock: 
     del other_tables[Kind.LIFECYCLE]
     take(service, clock, *on_two_nodes([segment(512, other_tables), *later_segments], 700))
     attempt, verdicts = newest_attempt(service)
-    assert len(attempt.step_history) == 60
+    assert len(attempt.steps.history) == 60
     assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]
 
 
@@ -168,5 +168,5 @@ def test_only_steps_are_left_of_a_run_once_the_next_one_makes_some(
     cells = earlier.cells
     take(service, clock, *second_run(60))
     attempt, _ = newest_attempt(service)
-    assert [len(run.step_history) for run in attempt.runs] == [40]
+    assert [len(run.steps.history) for run in attempt.runs] == [40]
     assert attempt.runs[0].cells == 0 < cells

@@ -57,7 +57,7 @@ def test_the_database_goes_and_comes_back(
     assert [item.position for item in store.segments(JOB)] == [1, 2, 3, 4]
     job_state = service.job(JOB)
     assert job_state is not None
-    assert job_state[0].current.step_history.rows["reported"].tolist() == [4] * 20
+    assert job_state[0].current.steps.history.rows["reported"].tolist() == [4] * 20
     store.close()
 
 

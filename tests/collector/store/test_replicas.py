@@ -191,7 +191,7 @@ def test_what_is_more_than_a_share_goes_to_one_that_started_later(pair: Pair) ->
     for job in late_service.tenancy.epochs():
         job_state = late_service.job(job)
         assert job_state is not None and pair.first.job(job) is None
-        assert len(job_state[0].current.step_history) == 5
+        assert len(job_state[0].current.steps.history) == 5
         assert pair.stores[1].snapshots.newest_first(job)
     assert late_service.snapshotter.counts["unreadable"] == 0 and late_service.withheld() == {}
 

@@ -67,8 +67,8 @@ def course_of(
     On the device clock, only steps that every device timed. With `unobserved` ranks, the steps that
     all others reported; their tokens are unknown.
     """
-    numbers, rows = attempt.step_history.part(steps)
-    warm, seconds = attempt.step_history.first + WARMUP_STEPS, None
+    numbers, rows = attempt.steps.history.part(steps)
+    warm, seconds = attempt.steps.history.first + WARMUP_STEPS, None
     if clock == DEVICE:
         seconds = attempt.tracker(DeviceSteps).lengths.seconds(numbers, attempt.world)
     return _course(numbers, rows, seconds, warm, attempt.world, unobserved)
@@ -98,7 +98,7 @@ def _course(
 
 def _first_on_hosts(attempt: Attempt) -> Course:
     """Return `course_of` an attempt's first steps, on the host clock."""
-    history = attempt.step_history
+    history = attempt.steps.history
     numbers, rows = history.part(_FIRST_STEPS)
     begins = int(numbers[0]) if len(numbers) else 0
     return _known_first(rows.tobytes(), begins, history.first + WARMUP_STEPS, attempt.world)

@@ -20,7 +20,7 @@ from stepwatch.collector.state.step_clock import (
     early_baseline_on,
     ranks_compare,
 )
-from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE, Agents
 from stepwatch.collector.state.trackers.steps.baseline import Baseline
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.steps.step_window import Window
@@ -81,7 +81,7 @@ class DetectionContext:
             node
             for node, seconds in self.staleness.items()
             if seconds > STALE_AFTER_SECONDS  # rarely true, whatever the interval
-            and seconds > self.attempt.stale_after(node, STALE_AFTER_SECONDS)
+            and seconds > self.attempt.tracker(Agents).stale_after(node, STALE_AFTER_SECONDS)
         )
 
     @cached_property
@@ -92,7 +92,8 @@ class DetectionContext:
         """
         if not self.stale_nodes:
             return frozenset()
-        ranks, over = self.attempt.ranks, self.attempt.ended.keys() | self.attempt.ranks.gone
+        ranks = self.attempt.ranks
+        over = self.attempt.lifecycle.ended.keys() | ranks.gone
         ranks_unseen = {rank for rank, node in ranks.node_of.items() if node in self.stale_nodes}
         if UNKNOWN_NODE in self.stale_nodes:
             ranks_unseen.update(np.flatnonzero(~ranks.reported).tolist())
@@ -101,7 +102,7 @@ class DetectionContext:
     @cached_property
     def left_out(self) -> frozenset[int]:
         """Return the ranks whose newest steps are missing: unobserved or done."""
-        return self.unobserved.union(self.attempt.done)
+        return self.unobserved.union(self.attempt.attendance.done)
 
     @cached_property
     def with_observed_peers(self) -> frozenset[int]:
@@ -169,9 +170,9 @@ class DetectionContext:
 
     def dated(self, finding: Finding) -> Finding:
         """Return `finding` with its age: it began when the step before its first step ended."""
-        step_history = self.attempt.step_history
+        step_history = self.attempt.steps.history
         index = finding.began_step - step_history.held_from - 1
         if not 0 <= index < len(step_history.rows):
             return finding
         end = int(step_history.rows["end_wall_ns"][index]) / NANOSECONDS
-        return finding._replace(began_ago_seconds=self.attempt.newest_s - end)
+        return finding._replace(began_ago_seconds=self.attempt.steps.newest_s - end)

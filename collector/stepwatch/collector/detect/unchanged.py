@@ -64,7 +64,7 @@ def steps_state(context: DetectionContext) -> Hashable:
 
 
 def _run_state(attempt: Attempt) -> Hashable:
-    history, events = attempt.step_history, attempt.tracker(LifecycleEvents)
+    history, events = attempt.steps.history, attempt.tracker(LifecycleEvents)
     return (
         id(attempt),
         attempt.world,

@@ -45,12 +45,12 @@ def attempt_steps(job: LiveJob) -> dict[RunKey, AttemptSteps]:
         key: AttemptSteps(
             step_facts(attempt, lost),
             usual_seconds(attempt),
-            attempt.step_history.dropped,
-            attempt.step_history.held_from,
+            attempt.steps.history.dropped,
+            attempt.steps.history.held_from,
             lost,
         )
         for key, (attempt, lost) in job.runs().items()
-        if len(attempt.step_history)
+        if len(attempt.steps.history)
     }
 
 
@@ -75,7 +75,7 @@ def close_old(
     for number, count in counts.items():
         steps = attempts[number].steps
         step_entries = entries(attempts[number])[:count]
-        days = runs[number][0].step_history.dropped.accounts
+        days = runs[number][0].steps.history.dropped.accounts
         add_to_days(days, steps.end_s[:count], step_entries)
         ends = [np.add(*slices.line.places_of(steps.end_s[:count])).max() for slices in running]
         drop_steps(runs[number][0], steps, count, float(max(ends)))
@@ -119,7 +119,7 @@ def _may_go(job: LiveJob, attempts: Mapping[RunKey, AttemptSteps], too_old: int)
         short[: max(0, too_old - droppable)] = False
         complete = int(np.argmax(short)) if short.any() else settled
         droppable += complete
-        if complete < count or len(attempt.step_history.rows) > count:
+        if complete < count or len(attempt.steps.history.rows) > count:
             break
     return droppable
 
@@ -189,7 +189,7 @@ def _redoable(sli: Sli, attempt: AttemptSteps, count: int) -> Rows:
 def _join_oldest(job: LiveJob, running: Sequence[RunningSlices], single: int) -> None:
     """Merge contributions within a slice, except for the newest `single` dropped steps."""
     for attempt, _ in job.runs().values():
-        redoable = attempt.step_history.dropped.redoable
+        redoable = attempt.steps.history.dropped.redoable
         for slices in running:
             rows = redoable.get(slices.sli.name)
             if rows is not None and len(rows) > single:

@@ -24,7 +24,7 @@ def standing(
     return {
         key: [*tails_of(_run_record(run, attempts.get(key), later, hangs=hangs))]
         for (key, run), later in zip(runs, following, strict=True)
-        if run.world and (key in attempts or run.began_s)
+        if run.world and (key in attempts or run.lifecycle.began_s)
     }
 
 
@@ -40,10 +40,10 @@ def _run_record(
     run: Attempt, steps: AttemptSteps | None, later: Attempt | None, *, hangs: bool
 ) -> Run:
     last = None if steps is None else last_step(run, steps.steps.end_s)
-    ended = last or LastStep(run.began_s, 0.0, 0.0)
+    ended = last or LastStep(run.lifecycle.began_s, 0.0, 0.0)
     # Time after a finished run was not available to this job.
-    held_since = None if later is None or run.finished else later.allocated_s
-    goes_on = later is None and not hangs and run.over_s is None
+    held_since = None if later is None or run.outcome.finished else later.lifecycle.allocated_s
+    goes_on = later is None and not hangs and run.outcome.over_s is None
     evaluated_s, saved_s = run.ranks.paused_s(run.first_offsets) if goes_on else (0.0, 0.0)
     return Run(
         devices=run.world,
@@ -51,11 +51,11 @@ def _run_record(
         last_s=ended.end_s,
         last_unset_s=ended.end_s - ended.set_s,
         usual_s=ended.usual_s,
-        over_s=run.over_s,
+        over_s=run.outcome.over_s,
         seen_s=_seen_standing_s(run, ended.set_s) if later is None else None,
-        next_began_s=None if later is None else later.began_s or None,
+        next_began_s=None if later is None else later.lifecycle.began_s or None,
         next_allocated_s=None if held_since is None else held_since or None,
-        finished=run.finished,
+        finished=run.outcome.finished,
         evaluated_s=evaluated_s,
         saved_s=saved_s,
     )
@@ -66,5 +66,5 @@ def _seen_standing_s(run: Attempt, set_s: float) -> float | None:
 
     Hosts may be some steps ahead of the last counted step, which is the devices' step.
     """
-    moved = run.newest_s - set_s if len(run.step_history) else 0.0
-    return run.seen_s if run.seen_s - moved > STALL_SECONDS else None
+    moved = run.steps.newest_s - set_s if len(run.steps.history) else 0.0
+    return run.outcome.seen_s if run.outcome.seen_s - moved > STALL_SECONDS else None

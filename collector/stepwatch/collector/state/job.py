@@ -186,7 +186,7 @@ class LiveJob:
     def is_proven(self) -> bool:
         """Whether the job made steps and has reported for a while; other jobs are evicted first."""
         is_old = self.received_s - self.first_s >= PROVEN_SECONDS if self.attempts else False
-        return is_old and any(len(attempt.step_history) > 1 for attempt in self.attempts.values())
+        return is_old and any(len(attempt.steps.history) > 1 for attempt in self.attempts.values())
 
     def runs_on(self, node: str) -> bool:
         """Return whether a node owns a rank in any attempt."""
@@ -200,7 +200,7 @@ class LiveJob:
     @property
     def newest_s(self) -> float:
         """Wall time of the newest step in any attempt, Unix seconds; 0 before the first."""
-        return max(attempt.newest_s for attempt in self.attempts.values())
+        return max(attempt.steps.newest_s for attempt in self.attempts.values())
 
     @property
     def current(self) -> Attempt:
@@ -214,10 +214,10 @@ class LiveJob:
         A run with the same number counts only until the newest one fails, too.
         """
         newest = self.current
-        if len(newest.step_history):
+        if len(newest.steps.history):
             return None
         if newest.earlier is not None:
-            return None if newest.failed else newest.earlier
+            return None if newest.outcome.failed else newest.earlier
         numbers = sorted(self.attempts)[-2:-1]
         return self.attempts[numbers[0]] if numbers else None
 
@@ -240,6 +240,6 @@ class LiveJob:
 
 
 def _restart_step(attempt: Attempt) -> int | None:
-    if attempt.resumed_from is not None:
-        return attempt.resumed_from
-    return attempt.step_history.first if len(attempt.step_history) else None
+    if attempt.lifecycle.resumed_from is not None:
+        return attempt.lifecycle.resumed_from
+    return attempt.steps.history.first if len(attempt.steps.history) else None

@@ -49,10 +49,10 @@ def step_facts(attempt: Attempt, resumed_at: int | None) -> StepFacts:
 
     A host-timed step between two device-timed steps ends between them: a host is ahead.
     """
-    history = attempt.step_history
+    history = attempt.steps.history
     began_ns = attempt.tracker(LifecycleEvents).began_wall_ns
     facts = history.facts(attempt.world, began_ns, resumed_at)
-    facts = facts._replace(expected=attempt.expected_ranks(history.steps))
+    facts = facts._replace(expected=attempt.attendance.expected_ranks(history.steps))
     on_device = _on_device(attempt)
     count = len(on_device)
     fixed_end_ns = history.dropped.fixed_end_ns
@@ -101,7 +101,7 @@ def last_step(attempt: Attempt, ends_s: Vector) -> LastStep | None:
 
     `ends_s` are the ends of the steps in memory.
     """
-    history, on_device = attempt.step_history, _on_device(attempt)
+    history, on_device = attempt.steps.history, _on_device(attempt)
     dropped = history.dropped
     if len(ends_s):
         set_s, timed = history.set_s_of(len(ends_s) - 1), bool(on_device[-1])
@@ -131,7 +131,7 @@ def step_lengths(attempt: Attempt, newest: int | None = None) -> StepLengths:
     The main clock is the one with most steps: times on the other clock measure something else. Only
     steps in memory that ranks reported are included.
     """
-    history, on_device = attempt.step_history, _on_device(attempt)
+    history, on_device = attempt.steps.history, _on_device(attempt)
     rows = history.rows[: len(on_device)]
     positions = np.flatnonzero(rows["longest"] > 0)
     positions = positions[history.held_from + positions > history.first][
@@ -148,7 +148,7 @@ def step_lengths(attempt: Attempt, newest: int | None = None) -> StepLengths:
 
 def tokens_per_second(attempt: Attempt) -> float | None:
     """Return tokens after the first step per second; None if no rank reports tokens."""
-    history = attempt.step_history
+    history = attempt.steps.history
     if len(history) < 2:
         return None
     _, (row,) = history.part(slice(1))
@@ -162,7 +162,7 @@ def tokens_per_second(attempt: Attempt) -> float | None:
 
 def first_and_last_loss(attempts: Iterable[Attempt]) -> tuple[float, float] | None:
     """Return the losses of the first and the newest step with a loss; None without any."""
-    histories = [attempt.step_history for attempt in attempts]
+    histories = [attempt.steps.history for attempt in attempts]
     parts = [
         part
         for history in histories
@@ -178,7 +178,7 @@ def drop_steps(attempt: Attempt, facts: StepFacts, count: int, closed_before_s: 
 
     Their `facts` are in slices that end by `closed_before_s` (Unix seconds).
     """
-    history = attempt.step_history
+    history = attempt.steps.history
     timed = _first_timed(attempt, _on_device(attempt)[:count])
     history.drop(count)
     history.dropped.timed = timed
@@ -196,11 +196,11 @@ def clock_of(steps_on: dict[StepClock, int]) -> str | None:
 def _on_device(attempt: Attempt) -> Mask:
     """Return which counted steps use the device clock (steps,)."""
     count = attempt.tracker(SettledSteps).count(attempt)
-    return np.asarray(attempt.step_history.rows["clock"][:count] == ON_DEVICE)
+    return np.asarray(attempt.steps.history.rows["clock"][:count] == ON_DEVICE)
 
 
 def _usual_on_devices(attempt: Attempt, on_device: Mask) -> float:
-    if not (on_device.any() or len(attempt.step_history.dropped.timed)):
+    if not (on_device.any() or len(attempt.steps.history.dropped.timed)):
         return math.nan
     first = _first_timed(attempt, on_device)
     return float(np.median(first)) if len(first) >= LEAST_BASELINE_STEPS else math.nan
@@ -208,7 +208,7 @@ def _usual_on_devices(attempt: Attempt, on_device: Mask) -> float:
 
 def _first_timed(attempt: Attempt, on_device: Mask) -> Vector:
     """Return the times in seconds of the first device-timed steps after the warm-up."""
-    history = attempt.step_history
+    history = attempt.steps.history
     wanted = BASELINE_STEPS - len(history.dropped.timed)
     timed = history.held_from + np.flatnonzero(on_device)
     timed = timed[timed >= history.first + WARMUP_STEPS][: max(wanted, 0)]
@@ -217,7 +217,7 @@ def _first_timed(attempt: Attempt, on_device: Mask) -> Vector:
 
 
 def _usual_on_hosts(attempt: Attempt) -> float:
-    return math.nan if hosts_run_ahead(attempt) else attempt.step_history.baseline()
+    return math.nan if hosts_run_ahead(attempt) else attempt.steps.history.baseline()
 
 
 def _between(ends: Integers, fixed: Mask, earlier: int = NEVER) -> Integers:

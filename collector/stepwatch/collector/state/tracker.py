@@ -94,6 +94,9 @@ class TrackedAttempt:
         self.world = 0
         self.job_class = ""
         self.refused_records = 0
+        self.received_s = 0.0
+        """Receive time of the newest batch, Unix seconds."""
+        self.received_monotonic_s = 0.0
         self.offsets: dict[str, int] = {}
         """Wall minus monotonic nanoseconds by node, for at most `MAX_NODES`."""
         self.first_offsets: dict[str, int] = {}

@@ -69,7 +69,7 @@ def timing(attempt: Attempt, window: Window) -> dict[str, Any]:
 
 
 def _pipeline(attempt: Attempt, window: Window) -> dict[str, Any] | None:
-    summary, schedule = pipeline(window), attempt.schedule
+    summary, schedule = pipeline(window), attempt.lifecycle.schedule
     if summary is None:
         return None
     return {

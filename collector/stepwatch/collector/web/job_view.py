@@ -27,6 +27,7 @@ from stepwatch.collector.state.step_facts import (
 )
 from stepwatch.collector.state.trackers.communication.links import Links
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
+from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.state.trackers.steps.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
@@ -69,8 +70,8 @@ def _cost_so_far(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:
 
 def _newest_step(attempt: Attempt) -> int | None:
     """Return the newest step that every rank reported; None before the first."""
-    history = attempt.step_history
-    newest = attempt.complete_until if attempt.world and len(history) else -1
+    history = attempt.steps.history
+    newest = attempt.attendance.complete_until if attempt.world and len(history) else -1
     return newest if newest >= history.first and len(history) else None
 
 
@@ -95,7 +96,9 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     attempt = job.current
     # A later attempt's report on a checkpoint, for example a failed check, replaces the earlier
     # one.
-    checkpoints = {step: item for run, _ in job.ordered() for step, item in run.checkpoints.items()}
+    checkpoints = {
+        step: item for run, _ in job.ordered() for step, item in run.checkpoints.known.items()
+    }
     incidents = sorted(verdicts.incidents.values(), key=lambda item: (item.opened_at, item.id))
     return {
         **job_line(job, verdicts, now),
@@ -108,10 +111,10 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "attempts": [
             {
                 "attempt": run.number,
-                "began_at": run.began_s,
-                "first_step": run.step_history.first,
-                "steps": len(run.step_history),
-                "resumed_from": run.resumed_from,
+                "began_at": run.lifecycle.began_s,
+                "first_step": run.steps.history.first,
+                "steps": len(run.steps.history),
+                "resumed_from": run.lifecycle.resumed_from,
                 "redone_from": lost,
             }
             for run, lost in job.ordered()
@@ -119,7 +122,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "device_seconds": verdicts.accounts.seconds(),
         "cost": _cost_so_far(job, verdicts),
         "shared_name": _shared_name(attempt, now),
-        "lost_records": attempt.lost_records,
+        "lost_records": attempt.tracker(Agents).lost_records,
         "refused_records": attempt.refused_records,
         "late_records": _late_records(attempt),
         "unread": [part._asdict() for part in job.unread],
@@ -129,7 +132,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
 
 def _late_records(attempt: Attempt) -> int:
     """Return the number of records for steps no longer in the history; they have no effect."""
-    return attempt.step_history.dropped.late_rows + attempt.tracker(DeviceSteps).lengths.late_rows
+    return attempt.steps.history.dropped.late_rows + attempt.tracker(DeviceSteps).lengths.late_rows
 
 
 def _shared_name(attempt: Attempt, now: float) -> dict[str, Any] | None:
@@ -186,7 +189,7 @@ def rank_summary(
 
     `seconds` maps a step column to cumulative seconds (world,); `host_lead` is NaN if unknown.
     """
-    view, stage = attempt.states.get(rank), attempt.stages[rank]
+    view, stage = attempt.ranks.views.get(rank), attempt.stages[rank]
     sums = {name: float(sums[rank]) for name, sums in seconds.items()}
     total = sums.get("duration", 0.0)
 
@@ -198,7 +201,9 @@ def rank_summary(
         "node": view.node if view else None,
         "stage": int(stage) if view and stage >= 0 else None,
         "process_state": int(view.row["process_state"]) if view else None,
-        "ended": attempt.ended[rank].name.lower() if rank in attempt.ended else None,
+        "ended": attempt.lifecycle.ended[rank].name.lower()
+        if rank in attempt.lifecycle.ended
+        else None,
         "phase": _phase_name(int(view.row["phase"])) if view else None,
         "phase_share": {name: share(name) for name in PHASE_NAMES},
         "collective_wait_share": share("collective"),

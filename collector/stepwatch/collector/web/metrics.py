@@ -253,7 +253,7 @@ def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
     newest: list[Sample] = []
     bad: list[Sample] = []
     for job, _ in jobs:
-        checkpoints = [c for a in job.attempts.values() for c in a.checkpoints.values()]
+        checkpoints = [c for a in job.attempts.values() for c in a.checkpoints.known.values()]
         outcomes.extend(
             ((job.name, outcome), float(count)) for outcome, count in job.totals.checkpoints.items()
         )
@@ -285,7 +285,7 @@ def _stragglers(verdicts: Verdicts) -> list[Finding]:
 
 
 def _failures_in_a_row(job: LiveJob) -> Value:
-    attempts = [job.attempts[number].checkpoints for number in sorted(job.attempts)]
+    attempts = [job.attempts[number].checkpoints.known for number in sorted(job.attempts)]
     return failures_in_a_row(attempts)
 
 
@@ -301,15 +301,15 @@ def _job_class(attempt: Attempt) -> str:
 
 
 def _newest_step(attempt: Attempt) -> Value:
-    newest = attempt.complete_until if attempt.world else -1
+    newest = attempt.attendance.complete_until if attempt.world else -1
     return (
         float(newest)
-        if newest >= attempt.step_history.first and len(attempt.step_history)
+        if newest >= attempt.steps.history.first and len(attempt.steps.history)
         else None
     )
 
 
 def _newest_loss(attempt: Attempt) -> Value:
-    losses = attempt.step_history.rows["loss"]
+    losses = attempt.steps.history.rows["loss"]
     finite = losses[~np.isnan(losses)]
-    return float(finite[-1]) if len(finite) else attempt.step_history.dropped.loss_last
+    return float(finite[-1]) if len(finite) else attempt.steps.history.dropped.loss_last

@@ -34,7 +34,7 @@ def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     """
     facts, run_slis = job_facts(job, verdicts, now), discover_run_slis()
     attempt = job.current
-    history = attempt.step_history
+    history = attempt.steps.history
     return {
         "job": job.name,
         "job_class": attempt.job_class,
@@ -42,7 +42,7 @@ def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "state": facts.state,
         "slos": [],
         "open_incidents": len(verdicts.open_incidents()),
-        "began_at": attempt.began_s,
+        "began_at": attempt.lifecycle.began_s,
         "world_size": attempt.world,
         "clock": clock_of(job.totals.steps_on),
         "blocks": blocks(step_facts(attempt, None), history.held_from - history.first),
@@ -92,7 +92,7 @@ def phase_seconds(attempt: Attempt) -> dict[str, Any]:
     pauses = np.nansum([window.planes[name] for name in ("checkpoint", "eval")], axis=(0, 2))
     complete = ~np.isnan(window.planes["duration"]).any(axis=1) & (pauses == 0)
     complete &= (window.flags & StepFlag.UNFINISHED == 0).all(axis=1)
-    complete &= window.steps >= attempt.step_history.first + WARMUP_STEPS
+    complete &= window.steps >= attempt.steps.history.first + WARMUP_STEPS
     complete_window = window.at(complete)
     names = (*PHASE_NAMES, "collective", "pipeline_wait") if len(complete_window.steps) else ()
     means = {name: float(np.nanmean(complete_window.planes[name])) for name in names}

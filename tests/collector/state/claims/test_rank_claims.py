@@ -84,11 +84,11 @@ def exit_rows(ranks: range) -> Rows:
 def test_nothing_of_a_rank_is_believed_from_another_node(tables: dict[Kind, Rows]) -> None:
     attempt, reference = running(), running()
     say(attempt, FOREIGN, tables, time_s=5.0)
-    assert not attempt.failed and not attempt.finished and not attempt.gone
-    assert (attempt.world, attempt.resumed_from) == (4, None)
-    assert len(attempt.step_history) == 0 == len(attempt.checkpoints)
+    assert not attempt.outcome.failed and not attempt.outcome.finished and not attempt.outcome.gone
+    assert (attempt.world, attempt.lifecycle.resumed_from) == (4, None)
+    assert len(attempt.steps.history) == 0 == len(attempt.checkpoints.known)
     assert attempt.collective_records.groups == {}
-    assert attempt.states[2] == reference.states[2]
+    assert attempt.ranks.views[2] == reference.ranks.views[2]
     assert attempt.refused_records == sum(map(len, tables.values()))
     assert not begins_again(attempt, FOREIGN, tables)
 
@@ -105,9 +105,9 @@ def test_a_rank_that_no_node_reported_is_taken_from_the_first_that_does() -> Non
     say(attempt, OWN, {Kind.RANK_STATE: state_rows(range(2), 4, 1.0)})
     say(attempt, "gpu-2", {Kind.RANK_STATE: state_rows(range(2, 4), 4, 1.0)})
     say(attempt, OWN, {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [2])})
-    assert attempt.refused_records == 1 and not attempt.failed
+    assert attempt.refused_records == 1 and not attempt.outcome.failed
     say(attempt, "gpu-2", {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.FAILURE, [2])})
-    assert attempt.failed
+    assert attempt.outcome.failed
 
 
 def test_two_runs_under_one_name_are_still_noticed() -> None:
@@ -129,7 +129,7 @@ def test_ranks_of_a_node_that_is_silent_may_move(seconds: float, moves: bool) ->
     attempt = running()
     moved = {Kind.RANK_STATE: state_rows(range(4), 4, seconds)}
     say(attempt, FOREIGN, moved, time_s=seconds)
-    assert (attempt.states[2].node == FOREIGN) is moves
+    assert (attempt.ranks.views[2].node == FOREIGN) is moves
     assert attempt.refused_records == (0 if moves else 4)
 
 
@@ -137,7 +137,7 @@ def test_a_node_whose_clock_is_slow_takes_over_from_a_silent_one() -> None:
     attempt, later = running(), SILENT_SECONDS + 1
     moved = {Kind.STEP: step_rows([0], range(4)), Kind.RANK_STATE: state_rows(range(4), 4, later)}
     say(attempt, FOREIGN, moved, time_s=later, wall_s=later - 3600.0)
-    assert attempt.refused_records == 0 and len(attempt.step_history) == 1
+    assert attempt.refused_records == 0 and len(attempt.steps.history) == 1
 
 
 def test_an_agent_that_was_renamed_loses_nothing() -> None:
@@ -154,8 +154,11 @@ def test_an_agent_that_was_renamed_loses_nothing() -> None:
         say(renamed, OWN if step < 3 else FOREIGN, rows, time_s=time_s)
         say(original, OWN, rows, time_s=time_s)
         assert (renamed.refused_records > 0) is (3 <= step <= 2 + SILENT_SECONDS), step
-    assert renamed.step_history.rows["reported"].tolist() == [4] * 80
-    assert renamed.states[2].node == FOREIGN and renamed.states[2].row == original.states[2].row
+    assert renamed.steps.history.rows["reported"].tolist() == [4] * 80
+    assert (
+        renamed.ranks.views[2].node == FOREIGN
+        and renamed.ranks.views[2].row == original.ranks.views[2].row
+    )
 
 
 def test_what_another_node_said_while_the_ranks_node_spoke_is_never_taken() -> None:
@@ -164,8 +167,8 @@ def test_what_another_node_said_while_the_ranks_node_spoke_is_never_taken() -> N
     say(attempt, OWN, {Kind.RANK_STATE: state_rows(range(4), 4, 6.0)}, time_s=6.0)
     later = 7.0 + SILENT_SECONDS
     say(attempt, FOREIGN, {Kind.RANK_STATE: state_rows(range(4), 4, later)}, time_s=later)
-    assert attempt.states[2].node == FOREIGN
-    assert not attempt.failed and attempt.refused_records == 1
+    assert attempt.ranks.views[2].node == FOREIGN
+    assert not attempt.outcome.failed and attempt.refused_records == 1
 
 
 def test_what_is_kept_of_ranks_of_other_nodes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +193,7 @@ def test_a_node_whose_clock_is_slow_keeps_its_ranks() -> None:
 def test_a_clock_that_is_ahead_takes_no_rank_over() -> None:
     attempt = running()
     say(attempt, FOREIGN, {Kind.STEP: step_rows([0], [1])}, time_s=5.0, wall_s=1e6)
-    assert len(attempt.step_history) == 0
+    assert len(attempt.steps.history) == 0
 
 
 def test_a_rank_that_ended_alone_is_not_started_elsewhere() -> None:

@@ -65,7 +65,7 @@ def test_one_segment_replaces_no_attempt_that_runs(number: int, world: int) -> N
         say(job, node, {Kind.STEP: step_rows([4], ranks)}, time_s=SILENT_SECONDS)
     start(job, "gpu-9", range(world), world, number, time_s=SILENT_SECONDS + 30)
     assert job.current.number == 0
-    assert job.current.step_history.rows["reported"].tolist() == [8, 8]
+    assert job.current.steps.history.rows["reported"].tolist() == [8, 8]
 
 
 def test_a_node_of_the_job_replaces_no_attempt_alone() -> None:
@@ -81,7 +81,7 @@ def test_a_restart_on_the_same_nodes_follows_though_ends_are_told_late(world: in
     assert job.current.number == (1 if world == 4 else 0)
     start(job, "gpu-2", range(4, 8), world, 1)
     assert job.current.number == 1
-    assert job.totals.rows == job.attempts[0].step_history.rows["reported"].sum() + world
+    assert job.totals.rows == job.attempts[0].steps.history.rows["reported"].sum() + world
 
 
 def test_a_restart_with_another_node_follows_once_half_of_the_ranks_have_ended() -> None:
@@ -92,7 +92,7 @@ def test_a_restart_with_another_node_follows_once_half_of_the_ranks_have_ended()
     assert job.current.number == 0
     end(job, "gpu-1")
     assert job.current.number == 1, "gpu-2 is lost"
-    assert job.current.step_history.rows["reported"].tolist() == [8], "what came before counts"
+    assert job.current.steps.history.rows["reported"].tolist() == [8], "what came before counts"
 
 
 def test_a_restart_follows_once_nothing_is_heard_of_the_attempt_before() -> None:
@@ -136,7 +136,7 @@ def test_where_an_earlier_attempt_is_told_late_nothing_of_the_newest_is_given_up
     start(job, "gpu-1", range(4), 8, 1)
     start(job, "gpu-2", range(4, 8), 8, 3)
     assert job.current.number == 3
-    assert job.current.step_history.rows["reported"].tolist() == [8]
+    assert job.current.steps.history.rows["reported"].tolist() == [8]
 
 
 def test_a_restart_of_a_job_that_is_watched_in_part_follows() -> None:

@@ -95,7 +95,7 @@ def test_what_came_before_enough_ranks_were_seen_is_not_lost(every: int) -> None
             assert job.waits and job.current.world == 0
     job.fold()
     assert not job.waits
-    assert job.current.step_history.rows["reported"].tolist() == [world, world]
+    assert job.current.steps.history.rows["reported"].tolist() == [world, world]
     assert (job.current.refused_records, job.totals.rows) == (0, 2 * world)
     expected = LiveJob(JOB)
     for item in sent:

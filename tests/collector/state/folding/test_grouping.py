@@ -228,7 +228,7 @@ def test_steps_of_a_run_that_is_over_go_alone() -> None:
     for node in range(2):
         ranks = range(2 * node, 2 * node + 2)
         job.apply(of_node([], node, LIFECYCLE=lifecycle_rows(LifecycleEvent.FINISH, ranks)), NOW)
-    assert job.current.is_over
+    assert job.current.outcome.is_over
     quiet = of_node([], 0, RANK_STATE=exit_rows([0]))
     assert together([quiet, quiet, of_node([2], 1), quiet], job) == 2
     assert together([of_node([2], 1), quiet], job) == 1
@@ -244,7 +244,7 @@ def test_a_start_does_not_go_with_the_checkpoint_before_it() -> None:
     for sent_segment in segments:
         job.append(sent_segment, NOW)
     job.fold()
-    assert job.current.checkpoints[1].durable_seconds == 2.0
+    assert job.current.checkpoints.known[1].durable_seconds == 2.0
     assert together(segments[::-1], began()) == 2
 
 

@@ -111,7 +111,7 @@ def test_a_bad_checkpoint_found_at_the_resume_is_no_save(service: Service) -> No
         body([segment(20, {Kind.CHECKPOINT: facts(CheckpointEvent.REJECTED, 20, 5.0)})])
     )
     assert reported_incidents(service) == []
-    assert job(service).current.checkpoints_in_flight.newest == {}
+    assert job(service).current.checkpoints.in_flight.newest == {}
 
 
 def test_saves_are_bounded_and_ranks_out_of_range_are_left_out() -> None:

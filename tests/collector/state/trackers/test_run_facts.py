@@ -14,7 +14,7 @@ def known_facts(*facts: Fact) -> dict[str, str]:
     for sequence, fact in enumerate(facts, 1):
         tables = {Kind.LIFECYCLE: fact_rows(fact)}
         attempt.apply(segment(sequence, tables), Received(0.0, 0.0))
-    assert attempt.lifecycle == [], "they are not among starts and ends"
+    assert attempt.lifecycle.events == [], "they are not among starts and ends"
     return attempt.tracker(RunFacts).known()
 
 

@@ -244,7 +244,7 @@ def test_a_job_read_out_of_bundles_is_the_same(filled: Store) -> None:
     def shown() -> Any:
         job_state = Service(filled, HandClock(60.0)).job(JOB)
         assert job_state is not None
-        history = job_state[0].current.step_history
+        history = job_state[0].current.steps.history
         return history.rows.tobytes(), job_state[0].totals.rows, job_state[0].received_s
 
     original = shown()

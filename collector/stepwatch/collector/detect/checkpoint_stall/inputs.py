@@ -34,9 +34,9 @@ def find(context: DetectionContext) -> list[Finding]:
 def _newest(context: DetectionContext) -> tuple[detector.Saving, detector.Run] | None:
     """Return the newest started checkpoint and its comparison history; None once a rank is lost."""
     attempt = context.attempt
-    saves = list(attempt.checkpoints_in_flight.newest.values())
+    saves = list(attempt.checkpoints.in_flight.newest.values())
     begun = [save for save in saves if (save.began_ns > 0).any() or not np.isnan(save.stall).all()]
-    if not begun or attempt.gone:
+    if not begun or attempt.outcome.gone:
         return None
     return _saving(attempt, begun[-1]), _run(attempt, begun[-1])
 
@@ -46,7 +46,7 @@ def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
     lasts = elapsed > 0
     if not lasts and not np.isnan(save.stall).all():
         elapsed = float(np.nanmax(save.stall))
-    ended_ago = max(0.0, attempt.newest_s - attempt.checkpoints_in_flight.ended_s)
+    ended_ago = max(0.0, attempt.steps.newest_s - attempt.checkpoints.in_flight.ended_s)
     return detector.Saving(
         step=save.step,
         elapsed=elapsed,
@@ -57,7 +57,7 @@ def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
         reason=save.reason[0] if save.reason else "",
         saves=tuple(
             np.where(np.isnan(checkpoint.own), checkpoint.stall, checkpoint.own)
-            for checkpoint in attempt.checkpoints_in_flight.newest.values()
+            for checkpoint in attempt.checkpoints.in_flight.newest.values()
             if not np.isnan(checkpoint.stall).any()
         ),
     )
@@ -76,8 +76,8 @@ def _elapsed(attempt: Attempt, save: CheckpointInFlight) -> float:
 
 
 def _run(attempt: Attempt, newest: CheckpointInFlight) -> detector.Run:
-    stalls_by_step = {step: item.stall_seconds for step, item in attempt.checkpoints.items()}
+    stalls_by_step = {step: item.stall_seconds for step, item in attempt.checkpoints.known.items()}
     stalls = {step: stall for step, stall in stalls_by_step.items() if stall is not None}
     earlier = [stall for step, stall in stalls.items() if step != newest.step]
-    age = attempt.newest_s - attempt.began_s if attempt.began_s else 0.0
-    return detector.Run(earlier, sum(stalls.values()), age, attempt.step_history.baseline())
+    age = attempt.steps.newest_s - attempt.lifecycle.began_s if attempt.lifecycle.began_s else 0.0
+    return detector.Run(earlier, sum(stalls.values()), age, attempt.steps.history.baseline())

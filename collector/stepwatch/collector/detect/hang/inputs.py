@@ -17,7 +17,7 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.communication.collective_records import group_texts
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.diagnoses import Diagnoses
-from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE, Agents
 from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
@@ -58,7 +58,8 @@ def _may_be_lost(context: DetectionContext) -> bool:
     """Return whether a node has missed reports but is not yet stale."""
     missed = context.thresholds(LIMITS).missed_flushes
     return any(
-        node not in context.stale_nodes and silent > missed * context.attempt.flush_seconds(node)
+        node not in context.stale_nodes
+        and silent > missed * context.attempt.tracker(Agents).flush_seconds(node)
         for node, silent in context.staleness.items()
     )
 
@@ -72,7 +73,9 @@ def stalled(context: DetectionContext) -> Stall | None:
     situations = rank_situations(attempt, context.now_s, ages, _silence(context), limits)
     answers, unseen = rank_diagnostics(attempt, limits), _unseen(context, ages)
     entered = _entered(attempt, situations, answers, limits) if unseen else frozenset()
-    other_ranks = OtherRanks(unseen, tuple(sorted(attempt.ended)), entered, has_finished(attempt))
+    other_ranks = OtherRanks(
+        unseen, tuple(sorted(attempt.lifecycle.ended)), entered, has_finished(attempt)
+    )
     pauses = _longest_pauses(context.job.attempts.values())
     lost_seconds = context.thresholds(ENDS).lost_seconds
     step_seconds = _step_seconds(attempt)
@@ -101,7 +104,7 @@ def _step_seconds(attempt: Attempt) -> tuple[float, float]:
 
     The clock with the longer durations counts: a host that runs ahead has shorter steps.
     """
-    step_history, lengths = attempt.step_history, attempt.tracker(DeviceSteps).lengths
+    step_history, lengths = attempt.steps.history, attempt.tracker(DeviceSteps).lengths
     longest = step_history.longest if len(step_history) else math.nan
     usual = np.fmax(step_history.baseline(), lengths.baseline(attempt.world))
     return float(usual), float(np.fmax(longest, lengths.longest()))
@@ -109,7 +112,7 @@ def _step_seconds(attempt: Attempt) -> tuple[float, float]:
 
 def has_finished(attempt: Attempt) -> bool:
     """Return whether a rank has finished its training."""
-    return LifecycleEvent.FINISH in attempt.ended.values()
+    return LifecycleEvent.FINISH in attempt.lifecycle.ended.values()
 
 
 def rank_diagnostics(attempt: Attempt, limits: Thresholds = LIMITS) -> RankDiagnostics:
@@ -117,7 +120,7 @@ def rank_diagnostics(attempt: Attempt, limits: Thresholds = LIMITS) -> RankDiagn
     fresh = {
         rank: diagnosis
         for rank, diagnosis in attempt.tracker(Diagnoses).of.items()
-        if (view := attempt.states.get(rank)) is not None
+        if (view := attempt.ranks.views.get(rank)) is not None
         and diagnosis.at_ns >= _moved_ns(view.row, limits)
     }
     groups_by_number = attempt.collective_records.groups
@@ -154,7 +157,7 @@ def known_ages(context: DetectionContext) -> Vector:
     """
     attempt, limits = context.attempt, context.thresholds(LIMITS)
     ages = moved_ages(attempt, context.now_s, limits)
-    ages[[rank for rank in attempt.ended if rank < len(ages)]] = np.nan
+    ages[[rank for rank in attempt.lifecycle.ended if rank < len(ages)]] = np.nan
     for rank, silent in _silence(context).items():
         stood = rank < len(ages) and ages[rank] >= limits.least_seconds
         ages[rank : rank + 1] = ages[rank] + silent if stood else np.nan
@@ -180,7 +183,7 @@ def _unseen(context: DetectionContext, ages: Vector) -> tuple[Unseen, ...]:
             ranks.node_of.get(rank, UNKNOWN_NODE),
             silence.get(rank, math.nan),
             rank in silence and int(ranks.rows[rank]["phase"]) in MARKED,
-            context.attempt.flush_seconds(ranks.node_of.get(rank, UNKNOWN_NODE)),
+            context.attempt.tracker(Agents).flush_seconds(ranks.node_of.get(rank, UNKNOWN_NODE)),
         )
         for rank in sorted(context.unobserved)
         if not (rank < len(ages) and np.isfinite(ages[rank]))
@@ -201,7 +204,7 @@ def rank_situations(
     """
     situations = []
     ages = moved_ages(attempt, now_s, limits) if ages_s is None else ages_s
-    ranks, ended = attempt.ranks, attempt.ended
+    ranks, ended = attempt.ranks, attempt.lifecycle.ended
     node_of = ranks.node_of
     reported = np.flatnonzero(ranks.reported)
     rows = ranks.rows[reported]

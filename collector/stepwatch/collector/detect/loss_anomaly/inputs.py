@@ -35,7 +35,7 @@ def _ended_lately(job: LiveJob) -> int | None:
 
     Many steps may end between two evaluations, and with them a whole spike.
     """
-    history = job.current.step_history
+    history = job.current.steps.history
     ends = history.rows["end_unset_ns"]
     if not len(ends):
         return None
@@ -51,7 +51,7 @@ def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
     """
     steps, losses = [], []
     for attempt, lost_from in job.ordered():
-        step_history = attempt.step_history
+        step_history = attempt.steps.history
         count = len(step_history.rows)
         if lost_from is not None:
             count = max(0, min(count, lost_from - step_history.held_from))
@@ -59,7 +59,7 @@ def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
         rows = step_history.rows[newest_rows]
         first = step_history.held_from
         steps.append(np.arange(first + newest_rows.start, first + newest_rows.stop))
-        expected = attempt.expected_ranks(steps[-1])
+        expected = attempt.attendance.expected_ranks(steps[-1])
         losses.append(np.where(rows["reported"] >= expected, rows["loss"], np.nan))
     if len(steps) == 1:  # nearly always: nothing to concatenate
         return steps[0], losses[0]

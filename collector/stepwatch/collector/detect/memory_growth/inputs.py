@@ -17,8 +17,8 @@ from . import detector
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on ranks that will exhaust host or device memory, in seconds or in hours."""
-    memory, first = context.attempt.tracker(MemoryHistory), context.attempt.step_history.first
-    if not len(context.attempt.step_history):
+    memory, first = context.attempt.tracker(MemoryHistory), context.attempt.steps.history.first
+    if not len(context.attempt.steps.history):
         return []
     findings: dict[str, Finding] = {}
     limits = context.thresholds(detector.LIMITS)

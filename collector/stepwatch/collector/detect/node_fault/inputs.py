@@ -20,7 +20,7 @@ def find(context: DetectionContext) -> list[Finding]:
         detector.Fault(
             fault,
             step_at(attempt, fault.began_s),
-            max(0.0, (attempt.newest_s or context.wall_s) - fault.began_s),
+            max(0.0, (attempt.steps.newest_s or context.wall_s) - fault.began_s),
         )
         for fault in present_faults(attempt, context.now_s)
     ]
@@ -42,6 +42,6 @@ def present_faults(attempt: Attempt, now_s: float) -> list[NodeFault]:
 
 def step_at(attempt: Attempt, moment_s: float) -> int:
     """Return the step that ran at Unix time `moment_s`: the newest if no later step did."""
-    history = attempt.step_history
+    history = attempt.steps.history
     ends = history.rows["end_wall_ns"]
     return history.held_from + int(np.searchsorted(ends, round(moment_s * NANOSECONDS)))

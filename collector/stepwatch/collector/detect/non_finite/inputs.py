@@ -20,9 +20,9 @@ def _got_over(attempt: Attempt, needed: int) -> int:
     A trainer that skips the step continues unharmed: parameters that hold NaN do not give a finite
     loss again. The result is -1 if the loss is not recorded.
     """
-    step_history = attempt.step_history
+    step_history = attempt.steps.history
     newest = step_history.steps[-LOOKED_BACK_STEPS:]
-    expected = np.maximum(attempt.expected_ranks(newest), 1)
+    expected = np.maximum(attempt.attendance.expected_ranks(newest), 1)
     healthy = step_history.rows["loss_ranks"][-LOOKED_BACK_STEPS:] >= expected
     numerics = attempt.tracker(Numerics)
     bad = np.concatenate([numerics.bad["step"], numerics.scaled["step"]])
@@ -43,9 +43,9 @@ def find(context: DetectionContext) -> list[Finding]:
     rows = np.concatenate([numerics.bad, numerics.scaled])
     if not len(rows):
         return []
-    step_history = attempt.step_history
+    step_history = attempt.steps.history
     newest = step_history.first + len(step_history) - 1
-    over = bool(attempt.ended) or bool(attempt.gone)
-    complete = attempt.complete_until
+    over = bool(attempt.lifecycle.ended) or bool(attempt.outcome.gone)
+    complete = attempt.attendance.complete_until
     findings = detector.detect(rows, complete, newest, limits, over=over)
     return [context.dated(finding) for finding in findings]

@@ -22,7 +22,11 @@ def find(context: DetectionContext) -> list[Finding]:
     if not context.compares_ranks:
         return []
     baseline = context.baseline.work_of(len(window.stage))
-    ideal = None if attempt.schedule is None else attempt.schedule.ideal_bubble_ratio
+    ideal = (
+        None
+        if attempt.lifecycle.schedule is None
+        else attempt.lifecycle.schedule.ideal_bubble_ratio
+    )
     lasting = context.once(grown)
     rare, limits = context.once(rare_stages), context.thresholds(detector.LIMITS)
     findings = detector.detect(window, baseline, ideal, limits, lasting, rare)

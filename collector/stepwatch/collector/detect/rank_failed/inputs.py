@@ -11,7 +11,7 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.last_lines import LastLines, LastWords
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle
-from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE, Agents
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, phase_name
 
@@ -48,13 +48,13 @@ def _age(context: DetectionContext, end: detector.RankEnd) -> float:
     seen_age = (
         max(0.0, _looked_at(context, end.rank) - moment_s) if math.isfinite(end.ended_s) else 0.0
     )
-    received = context.attempt.states[end.rank].received_monotonic_s
+    received = context.attempt.ranks.views[end.rank].received_monotonic_s
     return seen_age + max(0.0, context.now_s - received)
 
 
 def _looked_at(context: DetectionContext, rank: int) -> float:
     """Return when a rank's agent last polled, in Unix seconds by its node's clock."""
-    view = context.attempt.states[rank]
+    view = context.attempt.ranks.views[rank]
     offset = context.attempt.offsets.get(view.node, 0)
     return (int(view.row["time_ns"]) + offset) / NANOSECONDS
 
@@ -71,7 +71,7 @@ def _clock_error(context: DetectionContext, rank: int) -> float:
 
 def _delivery_delay(context: DetectionContext, rank: int) -> float:
     """Return how long after its agent's poll a rank's row was received, if the clocks agree."""
-    received = context.attempt.states[rank].received_monotonic_s
+    received = context.attempt.ranks.views[rank].received_monotonic_s
     return context.wall_s - (context.now_s - received) - _looked_at(context, rank)
 
 
@@ -85,7 +85,7 @@ def _stood_seconds(attempt: Attempt, ends: list[detector.RankEnd]) -> float:
     """Return for how long the ended ranks had made no progress when they ended, at least 0."""
     rows = attempt.ranks.rows[[end.rank for end in ends]]
     moved = np.maximum(rows["since_ns"], rows["collective_since_ns"]).astype(np.int64)
-    offsets = [attempt.offsets.get(attempt.states[end.rank].node, 0) for end in ends]
+    offsets = [attempt.offsets.get(attempt.ranks.views[end.rank].node, 0) for end in ends]
     ended = np.array([end.ended_s for end in ends]) * NANOSECONDS - offsets
     return max(0.0, float(np.min((ended - moved) / NANOSECONDS)))
 
@@ -97,7 +97,7 @@ def _may_be_silent(context: DetectionContext, began: float) -> bool:
     agent's late report shows its ranks' earlier state.
     """
     delays_s = dict.fromkeys(context.staleness, 0.0)
-    for rank, view in context.attempt.states.items():
+    for rank, view in context.attempt.ranks.views.items():
         if view.node in delays_s and _clock_error(context, rank) == 0.0:
             delays_s[view.node] = max(delays_s[view.node], _delivery_delay(context, rank))
     return any(
@@ -124,7 +124,7 @@ def _silent_nodes(
             node, tuple(members), max(0.0, began - stood - _last_seen(context, node))
         )
         for node, members in sorted(ranks.items())
-        if _last_seen(context, node) <= began + context.attempt.flush_seconds(node)
+        if _last_seen(context, node) <= began + context.attempt.tracker(Agents).flush_seconds(node)
     ]
     if UNKNOWN_NODE not in context.staleness:
         never = tuple(np.flatnonzero(~context.attempt.ranks.reported).tolist())
@@ -139,20 +139,20 @@ def _last_seen(context: DetectionContext, node: str) -> float:
 
 def _is_preempted(attempt: Attempt, valid_seconds: float) -> bool:
     """Return whether a preemption notice was still valid when the newest step ended."""
-    oldest = attempt.newest_s - valid_seconds
-    stops = (fact for fact in attempt.lifecycle if fact.event is LifecycleEvent.PREEMPTION)
+    oldest = attempt.steps.newest_s - valid_seconds
+    stops = (fact for fact in attempt.lifecycle.events if fact.event is LifecycleEvent.PREEMPTION)
     return any(fact.at >= oldest for fact in stops)
 
 
 def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
     """Return the ranks of `attempt` that ended in any way."""
-    failures = {fact.rank: fact for fact in attempt.lifecycle if fact.event in _NOT_FINISHED}
+    failures = {fact.rank: fact for fact in attempt.lifecycle.events if fact.event in _NOT_FINISHED}
     gone_ranks = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
     written = attempt.tracker(LastLines).of
     ends = []
-    for rank in sorted({*failures, *gone_ranks} & attempt.states.keys()):
-        failure, view = failures.get(rank), attempt.states[rank]
-        gone_at = attempt.gone_at(rank)
+    for rank in sorted({*failures, *gone_ranks} & attempt.ranks.views.keys()):
+        failure, view = failures.get(rank), attempt.ranks.views[rank]
+        gone_at = attempt.outcome.gone_at(rank)
         if failure is None and math.isnan(gone_at):
             continue
         ends.append(
@@ -164,7 +164,7 @@ def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
                 exit_code=int(view.row["exit_code"]),
                 failed_at=failure.at if failure is not None else math.nan,
                 failure=_words(failure) if failure is not None else "",
-                finished=attempt.ended.get(rank) is LifecycleEvent.FINISH,
+                finished=attempt.lifecycle.ended.get(rank) is LifecycleEvent.FINISH,
                 lines=written.get(rank, LastWords()).lines,
                 no_lines=written.get(rank, LastWords()).reason,
             )

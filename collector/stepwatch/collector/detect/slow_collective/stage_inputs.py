@@ -74,7 +74,7 @@ def _beyond_schedule(context: DetectionContext) -> list[Finding]:
     rows = _send_rows(context, newest.steps)
     if not len(rows):
         return []
-    schedule = context.attempt.schedule
+    schedule = context.attempt.lifecycle.schedule
     ideal = None if schedule is None else schedule.ideal_bubble_ratio
     microbatches = microbatches_by(ideal, len(stages), rows)
     waiting = _beyond(newest, stages, microbatches, limits)

@@ -36,7 +36,7 @@ def find(context: DetectionContext) -> list[Finding]:
     ranks, limits = compared_ranks(context), context.thresholds(LIMITS)
     costly = _costly(context)
     if len(ranks) == len(context.window.stage):
-        baseline = context.baseline.work_of(attempt.ring.world)
+        baseline = context.baseline.work_of(attempt.steps.ring.world)
         partners = context.once(partners_in)
         findings = detect(
             context.window, rank_facts(attempt), limits, baseline, costly, partners=partners
@@ -80,7 +80,7 @@ def _among(
     place = {rank: column for column, rank in enumerate(ranks.tolist())}
     columns = [rank._replace(rank=place[rank.rank]) for rank in costly if rank.rank in place]
     attempt = context.attempt
-    baseline = context.baseline.work_of(attempt.ring.world)
+    baseline = context.baseline.work_of(attempt.steps.ring.world)
     findings = detect(
         window_of(context.window, ranks),
         rank_facts(attempt).for_ranks(ranks),

@@ -23,7 +23,7 @@ PAUSES = ("checkpoint", "eval")
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on a job that is slower than before, or than others in its class."""
-    newest = slice(max(0, len(context.attempt.step_history) - HISTORY_STEPS), None)
+    newest = slice(max(0, len(context.attempt.steps.history) - HISTORY_STEPS), None)
     # Both on the devices' clock, or both on the hosts': a host that reads no loss only enqueues.
     clock = HOST if context.window.clock == HOST else context.first_steps.clock
     course, baseline = (

@@ -87,7 +87,7 @@ class Evaluator:
             sqlalchemy.exc.SQLAlchemyError: the store does not answer.
         """
         limits = self._limits
-        held_rows = sum(len(attempt.step_history.rows) for attempt, _ in job.runs().values())
+        held_rows = sum(len(attempt.steps.history.rows) for attempt, _ in job.runs().values())
         if held_rows >= limits.incomplete + CATCH_UP_STEPS:
             close_old(job, self._stored_slices(job.name), attempt_steps(job), limits)
 

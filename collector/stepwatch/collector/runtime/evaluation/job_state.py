@@ -28,11 +28,11 @@ def job_state(attempt: Attempt, open_incidents: Iterable[Incident], now: float) 
     An active job is `running` only without an alerting incident. It is `stalled` if an incident
     takes all its throughput, else `degraded`, and `unknown` while its telemetry is missing.
     """
-    if attempt.finished:
+    if attempt.outcome.finished:
         return FINISHED
     if has_ended(attempt, now):
-        ended = INTERRUPTED if attempt.interrupted else UNKNOWN
-        return FAILED if attempt.failed else ended
+        ended = INTERRUPTED if attempt.outcome.interrupted else UNKNOWN
+        return FAILED if attempt.outcome.failed else ended
     stale = now - attempt.received_s > telemetry.LIMITS.least_seconds
     incidents = list(open_incidents)
     if stale or not attempt.world or any(map(_hides_all, incidents)):
@@ -59,8 +59,8 @@ def _hides_all(incident: Incident) -> bool:
 
 def has_ended(attempt: Attempt, now: float) -> bool:
     """Return whether the attempt has ended."""
-    stopped = attempt.failed or attempt.interrupted
-    if attempt.finished or (stopped and _all_gone(attempt)):
+    stopped = attempt.outcome.failed or attempt.outcome.interrupted
+    if attempt.outcome.finished or (stopped and _all_gone(attempt)):
         return True
     return is_abandoned(attempt, now)
 
@@ -71,4 +71,7 @@ def is_abandoned(attempt: Attempt, now: float) -> bool:
 
 
 def _all_gone(attempt: Attempt) -> bool:
-    return all(rank in attempt.ended or attempt.is_gone(rank) for rank in attempt.states)
+    return all(
+        rank in attempt.lifecycle.ended or attempt.outcome.is_gone(rank)
+        for rank in attempt.ranks.views
+    )

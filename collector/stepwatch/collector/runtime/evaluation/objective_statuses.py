@@ -60,7 +60,7 @@ def _limit_readings(
 ) -> LimitReadings:
     """Return run SLIs by name; a running job's are read periodically."""
     newest, now_s = verdicts.limit_readings, clock.monotonic_ns() / NANOSECONDS
-    is_recent = now_s - newest.read_s < LIMITS_EVERY_SECONDS and not job.current.is_over
+    is_recent = now_s - newest.read_s < LIMITS_EVERY_SECONDS and not job.current.outcome.is_over
     if not names or (is_recent and newest.readings.keys() >= names):
         return newest
     facts = job_facts(job, verdicts, clock.wall_ns() / NANOSECONDS)

@@ -214,7 +214,7 @@ def _moment(observation: Observation, context: DetectionContext) -> Moment:
         context.job.name,
         attempt.number,
         context.wall_s,
-        attempt.newest_s or context.wall_s,
+        attempt.steps.newest_s or context.wall_s,
         attempt.ranks.node_of,
         attempt.world,
         price=rates.price(context.wall_s, attempt.job_class) if rates else None,

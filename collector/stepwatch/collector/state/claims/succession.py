@@ -28,7 +28,7 @@ def follows(later: Attempt, newest: Attempt) -> bool:
         return True
     overlap = later.claims.on_nodes_of(newest.claims)
     if _is_left(newest, now_s):
-        stalled = now_s - newest.newest_s > SILENT_SECONDS and 2 * seen_ranks > later.world
+        stalled = now_s - newest.steps.newest_s > SILENT_SECONDS and 2 * seen_ranks > later.world
         return (seen_ranks > 0 and 2 * overlap >= seen_ranks) or stalled
     return 2 * overlap > min(later.world, _watched(newest)) and 2 * overlap >= _watched(newest)
 
@@ -44,7 +44,7 @@ def _is_left(attempt: Attempt, now_s: float) -> bool:
     A node is stale if nothing arrived from it for a while before `now_s` (Unix seconds).
     """
     silent = set(attempt.claims.silent_ranks(now_s).tolist())
-    departed = attempt.ended.keys() | attempt.ranks.gone | silent
+    departed = attempt.lifecycle.ended.keys() | attempt.ranks.gone | silent
     return 2 * sum(0 <= rank < attempt.world for rank in departed) >= _watched(attempt)
 
 

@@ -80,9 +80,9 @@ class Grouping:
         history = attempt.tracker(Steps).history
         singles = history.moves(self._first[start:], self._last[start:])
         singles |= self._world[start:] > attempt.world
-        if attempt.ended or attempt.ranks.gone:
+        if attempt.lifecycle.ended or attempt.ranks.gone:
             singles |= self._starts[start:]
-        if attempt.is_over:
+        if attempt.outcome.is_over:
             singles |= (self._step_rows[start:] > 0) | (self._device_rows[start:] > 0)
         devices = attempt.tracker(DeviceSteps).ring
         if attempt.tracker(DeviceTiming).all_timed is None and not devices.world:
@@ -119,8 +119,8 @@ class Grouping:
         """
         steps = attempt.tracker(Steps)
         closes = np.zeros(len(self._first) - start, dtype=np.bool_)
-        if not attempt.is_over:
-            ended = attempt.ended.keys() | attempt.ranks.gone
+        if not attempt.outcome.is_over:
+            ended = attempt.lifecycle.ended.keys() | attempt.ranks.gone
             closes |= self._ends.complete(start, ended, attempt.world)
         closes |= self._microbatch[start:] > steps.ring.newest + STEPS_AHEAD
         closes |= steps.baseline.may_close(

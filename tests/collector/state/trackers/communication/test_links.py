@@ -16,7 +16,7 @@ def links_of(*tables: Rows) -> list[Link]:
     attempt = Attempt(0)
     for sequence, rows in enumerate(tables, 1):
         attempt.apply(segment(sequence, {Kind.LIFECYCLE: rows}), Received(0.0, 0.0))
-    assert attempt.lifecycle == [], "they are not among starts and ends"
+    assert attempt.lifecycle.events == [], "they are not among starts and ends"
     return attempt.tracker(Links).known()
 
 

@@ -26,4 +26,4 @@ def test_which_ranks_are_timed_and_why_the_others_are_not() -> None:
     assert timing.reason([1, 2, 3]) == "ranks 2-3: event pool is dry; rank 1: device lost"
     assert (timing.reason([0]), timing.reason([7])) == ("rank 0: sim", "")
     assert attempt.refused_records == 2
-    assert attempt.lifecycle == [], "they are not among starts and ends"
+    assert attempt.lifecycle.events == [], "they are not among starts and ends"

@@ -60,11 +60,13 @@ def test_the_schedule_and_its_ideal_are_known(millionths: int, ideal: float | No
     reported["text"] = b"ScheduleGPipe"
     lines = np.concatenate([first.tables[Kind.LIFECYCLE], reported])
     job.apply(first._replace(tables={**first.tables, Kind.LIFECYCLE: lines}), Received(0.0, 0.0))
-    assert job.current.schedule == Schedule("ScheduleGPipe", ideal)
+    assert job.current.lifecycle.schedule == Schedule("ScheduleGPipe", ideal)
     pipeline = breakdown(job.current)["pipeline"]
     assert (pipeline["schedule"], pipeline["ideal_bubble_ratio"]) == ("ScheduleGPipe", ideal)
     assert pipeline["bubble_ratio"] == 0.0
-    assert "200000" not in str(job.current.lifecycle), "reported by every rank: no event of the job"
+    assert "200000" not in str(job.current.lifecycle.events), (
+        "reported by every rank: no event of the job"
+    )
 
 
 def test_long_trouble_of_a_rank_alone_in_its_stage_stays_trouble() -> None:

@@ -55,7 +55,7 @@ def device(steps: range, seconds: float = 0.2, ranks: range = RANKS) -> Tables:
 
 
 def clocks(job: LiveJob) -> list[int]:
-    clock_ids: list[int] = job.current.step_history.rows["clock"].tolist()
+    clock_ids: list[int] = job.current.steps.history.rows["clock"].tolist()
     return clock_ids
 
 

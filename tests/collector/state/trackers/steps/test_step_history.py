@@ -91,9 +91,9 @@ def test_a_world_that_grows_forgets_nothing() -> None:
 
     hear(1, 2, range(10))
     hear(2, 4, range(5, 15))
-    assert attempt.step_history.rows["reported"].tolist() == [2] * 5 + [4] * 10
+    assert attempt.steps.history.rows["reported"].tolist() == [2] * 5 + [4] * 10
     assert attempt.window(100).steps.tolist() == list(range(15))
-    assert attempt.rank_seconds["duration"][0] == pytest.approx(15 * 0.2)
+    assert attempt.steps.rank_seconds["duration"][0] == pytest.approx(15 * 0.2)
     hear(3, 3, range(15, 16))
     assert attempt.world == 4, "a rank that knows of fewer does not shrink the job"
 

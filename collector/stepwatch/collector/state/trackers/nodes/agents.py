@@ -17,6 +17,10 @@ MAX_FLUSH_SECONDS = 3600.0
 """Maximum accepted flush interval: an agent with a longer one would never be missed."""
 
 
+MISSED_FLUSHES = 3
+"""An agent that misses this many flushes is stale: one flush may be late, and one lost."""
+
+
 class Agents(JoinedTracker):
     """Agent facts; `lost_records` were overwritten in a ring, or dropped from a spool.
 
@@ -59,3 +63,7 @@ class Agents(JoinedTracker):
         if node == UNKNOWN_NODE:
             return max(self._flush_seconds.values(), default=DEFAULT_FLUSH_SECONDS)
         return self._flush_seconds.get(node, DEFAULT_FLUSH_SECONDS)
+
+    def stale_after(self, node: str, least_seconds: float) -> float:
+        """Return the seconds without a report that make a node stale: several missed flushes."""
+        return max(least_seconds, MISSED_FLUSHES * self.flush_seconds(node))

@@ -23,7 +23,7 @@ LEAST_STEPS = 4
 """A rank that meets its peers in each step is never this far behind, even with unsent steps."""
 LEAST_SECONDS, USUAL_STEPS = 5.0, 4.0
 """A rank that trains alone for a while changes its line more often than this."""
-LATE_SECONDS, MISSED_FLUSHES = 5.0, 3
+LATE_SECONDS = 5.0
 """Permitted agent delay: seconds on a busy host, and a number of flushes."""
 _LIVES = (ProcessState.RUNNING, ProcessState.SLEEPING, ProcessState.UNINTERRUPTIBLE)
 
@@ -46,8 +46,7 @@ def done_from(attempt: TrackedAttempt, received_s: float) -> dict[int, int]:
     finished = [rank for rank, event in ended.items() if event is LifecycleEvent.FINISH]
     over = np.isin(np.arange(len(rows)), finished)
     # A slow flush interval does not make its ranks unobserved.
-    delay_s = MISSED_FLUSHES * attempt.tracker(Agents).flush_seconds(UNKNOWN_NODE)
-    seen_since_s = received_s - max(LATE_SECONDS, delay_s)
+    seen_since_s = received_s - attempt.tracker(Agents).stale_after(UNKNOWN_NODE, LATE_SECONDS)
     done_ranks = np.flatnonzero(behind & (over | _stands(ranks, history.baseline(), seen_since_s)))
     return {rank: int(rows["step"][rank]) for rank in done_ranks.tolist()}
 

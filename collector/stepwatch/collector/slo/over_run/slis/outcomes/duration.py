@@ -8,7 +8,7 @@ from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unkn
 
 def time_to_complete(facts: JobFacts) -> Reading:
     """Measure the seconds from the first start to the last step of a finished job."""
-    begins = [run.began_s for run, _ in facts.runs if run.began_s > 0]
+    begins = [run.lifecycle.began_s for run, _ in facts.runs if run.lifecycle.began_s > 0]
     if not begins:
         return unknown("no rank reported its start")
     seconds = facts.job.newest_s - min(begins)

@@ -20,7 +20,7 @@ _LEAST_DAYS = 10.0
 def preemptions(facts: JobFacts) -> Reading:
     """Count the attempts in which a rank was asked to stop."""
     preempted = sum(
-        any(fact.event is LifecycleEvent.PREEMPTION for fact in run.lifecycle)
+        any(fact.event is LifecycleEvent.PREEMPTION for fact in run.lifecycle.events)
         for run, _ in facts.runs
     )
     return Reading(float(preempted), preempted)
@@ -37,9 +37,12 @@ def resume_success(facts: JobFacts) -> Reading:
 
     An attempt that has just begun counts for neither.
     """
-    resumed = [run for run, _ in facts.runs if run.resumed_from is not None]
-    reached = sum(len(run.step_history) > 0 for run in resumed)
-    failed = sum(not len(run.step_history) and (run.failed or run.is_over) for run in resumed)
+    resumed = [run for run, _ in facts.runs if run.lifecycle.resumed_from is not None]
+    reached = sum(len(run.steps.history) > 0 for run in resumed)
+    failed = sum(
+        not len(run.steps.history) and (run.outcome.failed or run.outcome.is_over)
+        for run in resumed
+    )
     tried = reached + failed
     if not tried:
         return unknown("no attempt has resumed")
@@ -52,7 +55,7 @@ def interruptions(facts: JobFacts) -> Reading:
     days = facts.allocated / _DAY
     if not days > 0:
         return unknown("no device-time is accounted yet")
-    count = sum(run.failed for run, _ in facts.runs)
+    count = sum(run.outcome.failed for run, _ in facts.runs)
     if days < _LEAST_DAYS:
         counted = f"{count} in {seconds(facts.allocated)} of device-time"
         return unknown(f"too early to say: {counted}, a rate takes {_LEAST_DAYS:.0f} device-days")
@@ -84,7 +87,7 @@ def lost_steps(facts: JobFacts) -> Reading:
     """Count the finished steps that were done again, over all attempts."""
     lost = 0
     for run, redone_from in facts.runs:
-        history = run.step_history
+        history = run.steps.history
         if redone_from is not None and len(history):
             finished = history.rows["flags"] & StepFlag.UNFINISHED == 0
             finished &= history.rows["reported"] > 0

@@ -20,8 +20,8 @@ def job_success(facts: JobFacts) -> Reading:
 
 def attempt_success(facts: JobFacts) -> Reading:
     """Measure finished attempts among the finished or failed ones."""
-    finished = sum(run.finished for run, _ in facts.runs)
-    ended = finished + sum(run.failed for run, _ in facts.runs)
+    finished = sum(run.outcome.finished for run, _ in facts.runs)
+    ended = finished + sum(run.outcome.failed for run, _ in facts.runs)
     if not ended:
         return unknown("no attempt has finished or failed")
     low, high = share_interval(finished, ended)

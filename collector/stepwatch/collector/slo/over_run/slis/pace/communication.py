@@ -38,7 +38,7 @@ def bubble_over_ideal(facts: JobFacts) -> Reading:
     stages = pipeline(attempt.window(_NEWEST))
     if stages is None or stages.bubble_ratio is None:
         return unknown("it is no pipeline, or its stages are not known")
-    schedule = attempt.schedule
+    schedule = attempt.lifecycle.schedule
     if schedule is None or schedule.ideal_bubble_ratio is None:
         return unknown(f"no rank names the schedule; the bubble is {stages.bubble_ratio:.1%}")
     ideal = schedule.ideal_bubble_ratio
