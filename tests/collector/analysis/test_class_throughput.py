@@ -73,9 +73,9 @@ def test_a_job_that_slows_down_as_a_whole_is_told_after_two_minutes(service: Ser
         for name in ("forward_ns", "duration_ns"):
             rows[name][slow_rows] += 10**9
     service.receive(body(segments))
+    assert reported_incidents(service) == [("throughput-regression", -1)]
     job_state = service.job(JOB)
     assert job_state is not None
-    assert reported_incidents(service) == [("throughput-regression", -1)]
     (finding,) = job_state[1].findings
     assert (finding.began_step, finding.phase) == (150, "forward")
 

@@ -114,6 +114,7 @@ def test_why_the_first_run_failed_stays_until_the_second_makes_progress(
     _, verdicts = newest_attempt(service)
     assert [item.kind for item in verdicts.open_incidents()] == ["rank-failed"]
     take(service, clock, *later_segments)
+    _, verdicts = newest_attempt(service)
     states_of = {item.kind: item.state for item in verdicts.incidents.values()}
     assert states_of["rank-failed"] == "resolved"
 
