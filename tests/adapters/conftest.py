@@ -16,7 +16,7 @@ import pytest
 
 from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.trackers.steps.step_window import StepRing
+from stepwatch.collector.state.evidence.step_window import StepRing
 from stepwatch.signals.records import Kind
 from tests.hooks.conftest import LAUNCHER, Tables, rings, run, tables_in, watch
 

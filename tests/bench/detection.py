@@ -11,8 +11,8 @@ from stepwatch.collector.detect import data_skew, data_stall, pipeline_bubble, s
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.straggler.evidence.costly import costly_ranks
 from stepwatch.collector.state.evidence.cells import Arrangement
+from stepwatch.collector.state.evidence.step_window import COLUMNS, VALUES, WORK, Window
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
-from stepwatch.collector.state.trackers.steps.step_window import COLUMNS, VALUES, WORK, Window
 from tests.collector.detect.straggler.simulated import cells_of_window
 
 from .result import Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.signals.arrays import IntegerMatrix, Matrix, Vector
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import (
     DTYPES,

@@ -12,7 +12,7 @@ from stepwatch.collector.detect.slow_collective import LIMITS
 from stepwatch.collector.detect.slow_collective.lasting import detect_lasting
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.signals.arrays import Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from tests.collector.courses import not_held_up

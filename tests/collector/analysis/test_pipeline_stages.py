@@ -7,7 +7,7 @@ import pytest
 
 from stepwatch.collector.analysis import pipeline_stages as module
 from stepwatch.collector.analysis.pipeline_stages import known_stages, pipeline
-from stepwatch.collector.state.trackers.steps.step_window import Window
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.signals.records import StepFlag
 from tests.collector.detect.windows import settle, window
 

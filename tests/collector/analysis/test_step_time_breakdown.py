@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.analysis.step_time_breakdown import PARTS, exposed, step_time_breakdown
 from stepwatch.collector.state.collective_timing import Waits, waits
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
-from stepwatch.collector.state.trackers.steps.step_window import Window
 from stepwatch.signals.records import Op
 from tests.collector.detect.windows import window
 from tests.collector.gathered import call_rows, group_rows, records_of

@@ -16,7 +16,7 @@ from stepwatch.collector.analysis.what_if import (
     WhatIf,
     what_if,
 )
-from stepwatch.collector.state.trackers.steps.step_window import Window
+from stepwatch.collector.state.evidence.step_window import Window
 from tests.collector.detect.healthy import healthy
 from tests.collector.detect.windows import settle, slow, window
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
+from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.signals.records import StepFlag
 
 from .windows import settle, window

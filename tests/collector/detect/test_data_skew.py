@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.detect import data_skew
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.state.trackers.steps.step_window import MAX_STAGES, Window
+from stepwatch.collector.state.evidence.step_window import MAX_STAGES, Window
 
 from .windows import slow, window
 

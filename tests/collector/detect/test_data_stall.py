@@ -13,7 +13,7 @@ from stepwatch.collector.detect.data_stall.inputs import lasting_seconds
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.observed import window_of
 from stepwatch.collector.state.evidence.buckets import Course
-from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
+from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.signals.records import StepFlag
 from tests.collector.courses import not_held_up
 

@@ -16,8 +16,8 @@ from stepwatch.collector.detect.slow_collective.elsewhere import (
 )
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
-from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.arrays import Vector
 from tests.collector.courses import not_held_up
 

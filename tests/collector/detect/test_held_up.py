@@ -9,8 +9,8 @@ import pytest
 
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.held_up import LIMITS, detect
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
-from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.arrays import Cube
 from stepwatch.signals.names import Cause, FindingKind
 

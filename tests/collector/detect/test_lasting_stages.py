@@ -9,7 +9,7 @@ from stepwatch.collector.detect.slow_collective import LIMITS
 from stepwatch.collector.detect.slow_collective.lasting_stages import GrownWait, grown_wait
 from stepwatch.collector.state.evidence.buckets import BUCKETS, Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from tests.collector.courses import not_held_up
 
 STAGES = np.array([0, 0, 1, 1], dtype=np.int16)

@@ -9,7 +9,7 @@ from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.pipeline_bubble import LIMITS, detect
 from stepwatch.collector.detect.pipeline_bubble.inputs import with_node
-from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
+from stepwatch.collector.state.evidence.step_window import WORK, Window
 
 from .healthy import KINDS, healthy
 from .windows import settle, unknown_facts, window

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.detect.rare_stages import RareStage, find_rare
-from stepwatch.collector.state.trackers.steps.step_window import Window
+from stepwatch.collector.state.evidence.step_window import Window
 from tests.collector.detect.windows import settle, window
 
 STEPS = 256

@@ -14,8 +14,8 @@ from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import FEW, peer_seconds, peers_of
 from stepwatch.collector.detect.straggler import RankFacts, detect
+from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
-from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
 from stepwatch.signals.records import StepFlag
 
 from .healthy import KINDS, healthy

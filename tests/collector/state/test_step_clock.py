@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.evidence.step_window import DEVICE_COLUMNS, IDLE
 from stepwatch.collector.state.step_clock import ARRIVING_STEPS, rank_seconds_on, step_timing
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.steps.settled_steps import LATE_SECONDS
-from stepwatch.collector.state.trackers.steps.step_window import DEVICE_COLUMNS, IDLE
 from stepwatch.signals.records import DeviceFlag, Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows
 from tests.collector.made import (

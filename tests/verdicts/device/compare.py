@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.cli import text
-from stepwatch.collector.state.trackers.steps.step_window import DEVICE, HOST, Matrix, Window
+from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, Matrix, Window
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from tests.verdicts.cases import Case, Draw

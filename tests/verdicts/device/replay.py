@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.trackers.steps.step_window import Window
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.collector.store import Store, StoredPayload
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS

@@ -10,6 +10,7 @@ import numpy as np
 
 from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import LEAST_SHARE, hosts_run_ahead
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
@@ -19,7 +20,6 @@ from stepwatch.collector.state.trackers.steps.step_history import (
     ROW,
     WARMUP_STEPS,
 )
-from stepwatch.collector.state.trackers.steps.step_window import DEVICE, HOST, StepClock
 from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import StepFlag

@@ -6,8 +6,8 @@ import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.collective_timing import Waits, waits
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.collector.state.step_clock import collectives_on
-from stepwatch.collector.state.trackers.steps.step_window import Window
 from stepwatch.signals.arrays import Mask
 from stepwatch.signals.records import StepFlag
 

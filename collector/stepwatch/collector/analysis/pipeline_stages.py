@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.trackers.steps.step_window import MAX_STAGES, WORK, Window
+from stepwatch.collector.state.evidence.step_window import MAX_STAGES, WORK, Window
 from stepwatch.signals.arrays import FloatMatrix, Mask, Matrix, SmallIntegers
 from stepwatch.signals.records import StepFlag
 

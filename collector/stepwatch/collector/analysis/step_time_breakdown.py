@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.collective_timing import Waits
-from stepwatch.collector.state.trackers.steps.step_window import Window
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.signals.arrays import FloatMatrix, Floats, Matrix
 from stepwatch.signals.records import PHASE_NAMES, Op
 

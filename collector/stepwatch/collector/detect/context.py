@@ -14,6 +14,7 @@ from stepwatch.collector.analysis.first_steps import FirstSteps, first_steps
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import (
     baseline_on,
@@ -23,7 +24,6 @@ from stepwatch.collector.state.step_clock import (
 from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE, Agents
 from stepwatch.collector.state.trackers.steps.baseline import Baseline
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
-from stepwatch.collector.state.trackers.steps.step_window import Window
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.names import FindingKind

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.state.trackers.steps.step_window import Window
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.signals.arrays import Integers, Mask, SmallIntegers
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.trackers.steps.step_window import MAX_STAGES
+from stepwatch.collector.state.evidence.step_window import MAX_STAGES
 from stepwatch.signals.arrays import (
     FloatCube,
     FloatMatrix,

@@ -19,7 +19,7 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.peers import without_each
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.evidence.long_steps import LEVELS
-from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
+from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.signals.arrays import Floats, Integers, Mask, MaskMatrix, Matrix, Vector
 
 RARE_STEPS = 512

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from stepwatch.collector.state.evidence.step_window import RingPlanes, Window
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
-from stepwatch.collector.state.trackers.steps.step_window import RingPlanes, Window
 from stepwatch.signals.arrays import Mask, Vector
 from stepwatch.signals.records import StepFlag
 

@@ -14,7 +14,7 @@ import operator
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.claims.succession import follower
 from stepwatch.collector.state.folding.batches import Batch, Batches, batch_of
-from stepwatch.collector.state.folding.grouping import Grouping
+from stepwatch.collector.state.holding.grouping import Grouping
 from stepwatch.collector.state.holding.unread import Unread, with_part
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received

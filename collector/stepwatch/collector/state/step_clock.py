@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.tracker import TrackedAttempt
 from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.devices.device_collectives import (
@@ -23,7 +24,6 @@ from stepwatch.collector.state.trackers.ranks import Ranks
 from stepwatch.collector.state.trackers.steps.baseline import Baseline, Calls
 from stepwatch.collector.state.trackers.steps.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.steps.settled_steps import LATE_SECONDS
-from stepwatch.collector.state.trackers.steps.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.arrays import Integers, MaskMatrix, Vector
 from stepwatch.signals.phrases import ranks_text

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.step_clock import hosts_run_ahead
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
@@ -28,7 +29,6 @@ from stepwatch.collector.state.trackers.steps.step_history import (
     WARMUP_STEPS,
     StepFacts,
 )
-from stepwatch.collector.state.trackers.steps.step_window import DEVICE, HOST, StepClock
 from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from stepwatch.collector.state.evidence.step_window import COLUMNS, DEVICE, HOST, StepClock
 from stepwatch.collector.state.folding.sums import whole_sum
-from stepwatch.collector.state.trackers.steps.step_window import COLUMNS, DEVICE, HOST, StepClock
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 

@@ -22,10 +22,10 @@ from stepwatch.collector.state.collective_timing import (
     Collective,
     summaries,
 )
+from stepwatch.collector.state.evidence.step_window import DEVICE, Window
 from stepwatch.collector.state.step_clock import ranks_compare, step_timing
 from stepwatch.collector.state.trackers.communication.microbatches import Microbatches
 from stepwatch.collector.state.trackers.devices.device_timing import DeviceTiming
-from stepwatch.collector.state.trackers.steps.step_window import DEVICE, Window
 from stepwatch.signals.records import OP_NAMES
 
 MAX_COLLECTIVES = 128

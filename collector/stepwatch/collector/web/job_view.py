@@ -17,6 +17,7 @@ from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo.objectives import SloStatus, budget_words
 from stepwatch.collector.slo.states import TOO_EARLY_WORDS, SloState
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.evidence.step_window import IDLE, WORK
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
 from stepwatch.collector.state.step_facts import (
@@ -29,7 +30,6 @@ from stepwatch.collector.state.trackers.communication.links import Links
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.state.trackers.shared_name import SharedName
-from stepwatch.collector.state.trackers.steps.step_window import IDLE, WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import PHASE_NAMES

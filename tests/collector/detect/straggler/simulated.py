@@ -9,8 +9,8 @@ import numpy as np
 from stepwatch.collector.detect.straggler import LIMITS
 from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank, costly_ranks
 from stepwatch.collector.state.evidence.cells import Arrangement, Cells
+from stepwatch.collector.state.evidence.step_window import COLUMNS, WORK, Window
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
-from stepwatch.collector.state.trackers.steps.step_window import COLUMNS, WORK, Window
 from stepwatch.signals.arrays import Cube, Matrix, Matrix32, SmallIntegers
 from tests.collector.detect.windows import SHARES
 

@@ -11,7 +11,7 @@ from stepwatch.collector.detect.straggler import LIMITS
 from stepwatch.collector.detect.straggler.persistent import persistent, worth_a_look
 from stepwatch.collector.detect.straggler.steps import evaluated_steps
 from stepwatch.collector.state.evidence.cost import step_costs
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from tests.collector.detect.windows import slow, window
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -8,7 +8,7 @@ import pytest
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.straggler import LIMITS, detect
 from stepwatch.collector.detect.straggler.chance import log_chance
-from stepwatch.collector.state.trackers.steps.step_window import Window
+from stepwatch.collector.state.evidence.step_window import Window
 from tests.collector.detect.windows import settle, slow, unknown_facts, window
 
 

@@ -11,11 +11,11 @@ from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank
 from stepwatch.collector.detect.straggler.evidence.episode import Share
 from stepwatch.collector.detect.straggler.evidence.partners import Partners, rarely_seen
 from stepwatch.collector.detect.straggler.inputs import partners_in
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.communication.collective_records import Group
 from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
-from stepwatch.collector.state.trackers.steps.step_window import Window
 from stepwatch.signals.records import Kind, LifecycleEvent
 from tests.collector.detect.windows import slow, unknown_facts, window
 from tests.collector.made import JOB, lifecycle_rows, segment, state_rows, step_rows

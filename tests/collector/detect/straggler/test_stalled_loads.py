@@ -12,7 +12,7 @@ from stepwatch.collector.detect.straggler.evidence.stalled_loads import log_alon
 from stepwatch.collector.detect.straggler.thresholds import LIMITS
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.signals.arrays import Cube
 
 from .simulated import lognormal, named, work_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.state.evidence.cells import _without_pauses
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 
 OTHER = WORK.index("other")
 

@@ -16,7 +16,7 @@ from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.peers import FEW, median_of_others
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.state.trackers.steps.step_window import MAX_STAGES, Window
+from stepwatch.collector.state.evidence.step_window import MAX_STAGES, Window
 from stepwatch.signals.arrays import Integers, Mask, Matrix, Matrix32, Vector
 from stepwatch.signals.names import Cause, FindingKind
 

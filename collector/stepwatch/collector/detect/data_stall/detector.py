@@ -17,7 +17,7 @@ from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build
 from stepwatch.collector.detect.observed import alone_in_stage
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.state.trackers.steps.step_window import Window
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 

@@ -11,7 +11,7 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding, text_evidence
 from stepwatch.collector.detect.observed import observed_ranks, window_of
 from stepwatch.collector.state.evidence.buckets import Course
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.signals.phrases import ranks_text
 
 from . import detector

@@ -25,7 +25,7 @@ from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.held_up import LEVEL, LEVEL_OF_WORK, beyond_median
 from stepwatch.collector.state.evidence.long_steps import LEVELS
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.signals.arrays import Integers, SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text

@@ -24,7 +24,7 @@ from stepwatch.collector.analysis.stage_change import GrownStage
 from stepwatch.collector.detect.finding import Finding, build_finding
 from stepwatch.collector.detect.rare_stages import RareStage
 from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
-from stepwatch.collector.state.trackers.steps.step_window import Window
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.signals.arrays import Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 

@@ -11,7 +11,7 @@ from stepwatch.collector.analysis.pipeline_stages import STAGE_WORK, bubble_rati
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
-from stepwatch.collector.state.trackers.steps.step_window import Window
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.signals.arrays import Integers, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import numbers_text, ranks_text

@@ -16,7 +16,10 @@ from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import size as size_words
 from stepwatch.collector.quantities import times
-from stepwatch.collector.state.collective_timing import Waits, bus_bytes_per_second
+from stepwatch.collector.state.collective_timing import (
+    Waits,
+    bus_bytes_per_second,
+)
 from stepwatch.collector.state.trackers.communication.collective_records import Group
 from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
 from stepwatch.signals.arrays import Mask, Vector

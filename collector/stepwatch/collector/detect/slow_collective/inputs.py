@@ -13,10 +13,10 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.collective_timing import Waits, waits
+from stepwatch.collector.state.evidence.step_window import HOST, WORK
 from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.communication.collective_records import Group
 from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
-from stepwatch.collector.state.trackers.steps.step_window import HOST, WORK
 
 from .detector import detect, is_slow_now, may_be_slow
 from .elsewhere import Elsewhere, detect_elsewhere, may_be_slower

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stepwatch.collector.analysis.pipeline_stages import STAGE_WORK, self_time
-from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
+from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.wire import Rows
 

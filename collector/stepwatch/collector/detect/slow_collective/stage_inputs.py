@@ -17,8 +17,8 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.detect.wait_graph import members_of
 from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.collector.state.step_clock import collectives_on
-from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
 from stepwatch.signals.arrays import Integers, Matrix, SmallIntegers, Vector
 from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows

@@ -15,7 +15,7 @@ import numpy as np
 from stepwatch.collector.detect.straggler.evidence.costly import DAY_SECONDS
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, seconds_without
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.signals.arrays import FloatMatrix, Floats
 
 _FEW_RANKS = 64

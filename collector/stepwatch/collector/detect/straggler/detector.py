@@ -24,7 +24,7 @@ from stepwatch.collector.detect.straggler.persistent import persistent, worth_a_
 from stepwatch.collector.detect.straggler.report import finding_of
 from stepwatch.collector.detect.straggler.steps import SlowRank, evaluated_steps
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
+from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.signals.arrays import Integers, Vector
 
 

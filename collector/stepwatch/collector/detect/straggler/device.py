@@ -9,7 +9,7 @@ import numpy as np
 from stepwatch.collector.detect.finding import Evidence
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.state.trackers.steps.step_window import DEVICE
+from stepwatch.collector.state.evidence.step_window import DEVICE
 
 
 class DeviceTimes(NamedTuple):

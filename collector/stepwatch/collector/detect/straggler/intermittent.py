@@ -7,7 +7,7 @@ import numpy as np
 from stepwatch.collector.analysis.chance import at_least
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, exceeds
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.signals.arrays import FloatMatrix, Integers, Mask, MaskMatrix
 
 

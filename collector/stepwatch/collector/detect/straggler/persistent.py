@@ -10,7 +10,7 @@ import numpy as np
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, exceeds
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.collector.state.trackers.steps.step_window import DEVICE
+from stepwatch.collector.state.evidence.step_window import DEVICE
 from stepwatch.signals.arrays import FloatMatrix, Floats, Mask, MaskMatrix, Vector
 
 _MAY_COME_TWICE = frozenset({"data", "other"})

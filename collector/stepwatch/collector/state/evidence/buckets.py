@@ -9,7 +9,7 @@ import numpy as np
 from stepwatch.collector.state.evidence.cells import Cells
 from stepwatch.collector.state.evidence.held_up import HeldUp
 from stepwatch.collector.state.evidence.long_steps import LEVELS, added
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.signals.arrays import (
     Cube8,
     Cube32,

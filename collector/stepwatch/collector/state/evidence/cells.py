@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.evidence.bets import Values
-from stepwatch.collector.state.trackers.steps.step_window import WORK, CellRing, StepClock, StepRing
+from stepwatch.collector.state.evidence.step_window import WORK, CellRing, StepClock, StepRing
 from stepwatch.signals.arrays import (
     Cube32,
     IntegerMatrix,

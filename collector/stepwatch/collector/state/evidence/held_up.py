@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.evidence.bets import Values
-from stepwatch.collector.state.trackers.steps.step_window import WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.signals.arrays import (
     Cube32,
     IntegerMatrix,

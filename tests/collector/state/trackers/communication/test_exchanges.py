@@ -7,8 +7,8 @@ import pytest
 
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.folding.batches import Received
-from stepwatch.collector.state.neighbours import stages_of
 from stepwatch.collector.state.trackers.communication.exchanges import LEAST_STEPS
+from stepwatch.collector.state.trackers.communication.neighbours import stages_of
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import DTYPES, Kind, Op
 from stepwatch.signals.wire import Rows, Segment, SegmentKey

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.evidence.step_window import RingPlanes
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.devices.device_steps import STEPS_AHEAD, DeviceSteps
-from stepwatch.collector.state.trackers.steps.step_window import RingPlanes
 from stepwatch.signals.records import DeviceFlag, Kind
 from stepwatch.signals.wire import Rows
 from tests.collector.made import device_step_rows, random_rows, segment, state_rows, step_rows

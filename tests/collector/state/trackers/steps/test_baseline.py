@@ -7,13 +7,13 @@ import pytest
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.registry import discover, find
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.lifecycle import Schedule
 from stepwatch.collector.state.trackers.steps.baseline import GRACE_STEPS, Baseline
 from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS, WARMUP_STEPS
-from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.records import Kind, LifecycleEvent, Op
 from tests.collector.gathered import call_rows, group_rows, records_of

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.evidence.step_window import MAX_CELLS, StepRing
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.steps.step_history import MAX_STEPS, StepHistory
-from stepwatch.collector.state.trackers.steps.step_window import MAX_CELLS, StepRing
 from stepwatch.signals.records import Kind
 from tests.collector.made import EPOCH, segment, state_rows, step_rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.state.trackers.steps.step_window import (
+from stepwatch.collector.state.evidence.step_window import (
     COLUMNS,
     DEVICE_COLUMNS,
     IDLE,

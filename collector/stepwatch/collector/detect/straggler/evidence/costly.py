@@ -25,8 +25,8 @@ from stepwatch.collector.detect.straggler.evidence.stalled_loads import log_alon
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.bets import log_alarm
 from stepwatch.collector.state.evidence.buckets import BUCKET_SECONDS, Course
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
-from stepwatch.collector.state.trackers.steps.step_window import WORK
 from stepwatch.signals.arrays import (
     IntegerMatrix,
     Integers,

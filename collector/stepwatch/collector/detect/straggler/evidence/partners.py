@@ -18,9 +18,9 @@ import numpy as np
 
 from stepwatch.collector.detect.wait_graph import members_of
 from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.collector.state.trackers.communication.collective_records import Group
 from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
-from stepwatch.collector.state.trackers.steps.step_window import WORK, Window
 from stepwatch.signals.arrays import FloatMatrix, Floats, Integers, Mask
 
 LEAST_SURE = 5.0

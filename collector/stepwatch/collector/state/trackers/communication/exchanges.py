@@ -7,13 +7,13 @@ from itertools import islice
 
 import numpy as np
 
-from stepwatch.collector.state.neighbours import stages_of
 from stepwatch.collector.state.tracker import (
     MAX_WORLD,
     Batches,
     JoinedTracker,
     TrackedAttempt,
 )
+from stepwatch.collector.state.trackers.communication.neighbours import stages_of
 from stepwatch.collector.state.trackers.ranks import Ranks
 from stepwatch.signals.arrays import Integers, Rows, SmallIntegers
 from stepwatch.signals.records import Kind, Op

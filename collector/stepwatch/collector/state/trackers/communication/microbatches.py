@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.ingest import validation
-from stepwatch.collector.state.microbatch_timeline import MicrobatchTimeline, microbatch_timeline
 from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
+from stepwatch.collector.state.trackers.communication.microbatch_timeline import (
+    MicrobatchTimeline,
+    microbatch_timeline,
+)
 from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.records import Kind, Phase
 from stepwatch.signals.wire import Rows

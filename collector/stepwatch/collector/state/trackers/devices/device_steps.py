@@ -8,6 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.evidence.step_window import (
+    COLUMNS,
+    DEVICE_COLUMNS,
+    IDLE,
+    DeviceRing,
+    seconds_of,
+)
 from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
@@ -19,13 +26,6 @@ from stepwatch.collector.state.trackers.devices.device_collectives import (
 from stepwatch.collector.state.trackers.devices.device_lengths import DeviceLengths
 from stepwatch.collector.state.trackers.steps.baseline import Baseline
 from stepwatch.collector.state.trackers.steps.early_baseline import EarlyBaseline
-from stepwatch.collector.state.trackers.steps.step_window import (
-    COLUMNS,
-    DEVICE_COLUMNS,
-    IDLE,
-    DeviceRing,
-    seconds_of,
-)
 from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.arrays import Mask, Vector
 from stepwatch.signals.clock import MAX_DURATION_NS, NANOSECONDS

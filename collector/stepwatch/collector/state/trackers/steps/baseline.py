@@ -12,14 +12,17 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from stepwatch.collector.state.collective_timing import grouped_medians, waits
+from stepwatch.collector.state.collective_timing import (
+    grouped_medians,
+    waits,
+)
+from stepwatch.collector.state.evidence.step_window import WORK, seconds_of
 from stepwatch.collector.state.trackers.communication.collective_records import Group
 from stepwatch.collector.state.trackers.steps.step_history import (
     BASELINE_STEPS,
     LEAST_BASELINE_STEPS,
     WARMUP_STEPS,
 )
-from stepwatch.collector.state.trackers.steps.step_window import WORK, seconds_of
 from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.wire import Rows
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.evidence.step_window import COLUMNS, WORK, nanoseconds_of
 from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.folding.sums import whole_sum
 from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS, WARMUP_STEPS
-from stepwatch.collector.state.trackers.steps.step_window import COLUMNS, WORK, nanoseconds_of
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, DeviceRing, StepRing
 from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.communication.exchanges import Exchanges, stages_known
@@ -28,7 +29,6 @@ from stepwatch.collector.state.trackers.steps.given_up import (
 )
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence, Settled
 from stepwatch.collector.state.trackers.steps.step_history import ON_DEVICE, ON_HOST
-from stepwatch.collector.state.trackers.steps.step_window import DEVICE, HOST, DeviceRing, StepRing
 from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.arrays import Integers, Mask, SmallIntegers
 from stepwatch.signals.clock import NANOSECONDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.ingest import validation
+from stepwatch.collector.state.evidence.step_window import COLUMNS, StepRing
 from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.folding.rows import chosen
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
@@ -12,7 +13,6 @@ from stepwatch.collector.state.trackers.communication.collective_records import 
 from stepwatch.collector.state.trackers.steps.baseline import Baseline
 from stepwatch.collector.state.trackers.steps.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.steps.step_history import StepHistory
-from stepwatch.collector.state.trackers.steps.step_window import COLUMNS, StepRing
 from stepwatch.collector.state.trackers.steps.usual_pauses import UsualPauses
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS

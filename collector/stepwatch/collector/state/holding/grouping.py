@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.evidence.step_window import DeviceRing, StepRing
 from stepwatch.collector.state.folding.batches import Batches, Table
 from stepwatch.collector.state.tracker import MAX_WORLD
 from stepwatch.collector.state.trackers.communication.microbatches import STEPS_AHEAD
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.devices.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
-from stepwatch.collector.state.trackers.steps.step_window import DeviceRing, StepRing
 from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.arrays import Integers, Mask
 from stepwatch.signals.records import ENDS, Kind, LifecycleEvent, ProcessState

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.state import microbatch_timeline as module
-from stepwatch.collector.state.microbatch_timeline import (
+from stepwatch.collector.state.trackers.communication import microbatch_timeline as module
+from stepwatch.collector.state.trackers.communication import microbatches
+from stepwatch.collector.state.trackers.communication.microbatch_timeline import (
     MicrobatchTimeline,
     StageTimes,
     microbatch_timeline,
 )
-from stepwatch.collector.state.trackers.communication import microbatches
 from stepwatch.collector.state.trackers.communication.microbatches import (
     CHUNK,
     STEPS_AHEAD,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.trackers.steps.step_window import MAX_STAGES
+from stepwatch.collector.state.evidence.step_window import MAX_STAGES
 from stepwatch.signals.arrays import Integers, Mask, Rows
 from stepwatch.signals.clock import MAX_DURATION_NS, NANOSECONDS
 from stepwatch.signals.records import Phase

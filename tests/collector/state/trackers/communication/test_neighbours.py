@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwatch.collector.state.neighbours import stages_of
+from stepwatch.collector.state.trackers.communication.neighbours import stages_of
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.state import newest_rows
-from stepwatch.collector.state.evidence import buckets, work_counts
+from stepwatch.collector.state.evidence import buckets, step_window, work_counts
 from stepwatch.collector.state.evidence.cells import Cells
 from stepwatch.collector.state.folding.batches import Batches, batch_of
-from stepwatch.collector.state.folding.grouping import Grouping
+from stepwatch.collector.state.holding.grouping import Grouping
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.communication import collective_records
@@ -24,7 +24,6 @@ from stepwatch.collector.state.trackers.steps import (
     given_up,
     rank_evidence,
     settled_steps,
-    step_window,
 )
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 from stepwatch.signals import wire
