@@ -89,9 +89,9 @@ def test_each_long_test_names_fast_tests_of_the_same_behaviour() -> None:
 
 def make_files(variable: str) -> set[str]:
     """Return the files that a variable of the Makefile lists below `tests/`."""
-    found = re.search(rf"^{variable} := \$\(addprefix tests/,((?:.|\\\n)*?)\)$", MAKEFILE, re.M)
-    assert found is not None
-    return {f"tests/{name}" for name in found[1].replace("\\\n", " ").split()}
+    match = re.search(rf"^{variable} := \$\(addprefix tests/,((?:.|\\\n)*?)\)$", MAKEFILE, re.M)
+    assert match is not None
+    return {f"tests/{name}" for name in match[1].replace("\\\n", " ").split()}
 
 
 def test_files_with_an_arrangement_of_their_own_are_long() -> None:
