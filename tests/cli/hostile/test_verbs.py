@@ -21,7 +21,13 @@ from .planted import FIELDS, PAYLOADS, TOGETHER, WORDS, incidents, payload
 Planted = Callable[[str], Path]
 Run = Callable[..., str]
 ONE_BY_ONE = [pytest.param(name, marks=pytest.mark.matrix) for name in PAYLOADS]
-EACH = pytest.mark.parametrize("name", [*TOGETHER, *ONE_BY_ONE])
+LONG = pytest.mark.long(
+    "tests/cli/hostile/test_verbs.py::test_a_terminal_obeys_nothing_that_any_verb_prints",
+    "tests/cli/hostile/test_verbs.py::test_json_stays_json_and_keeps_the_texts",
+    "tests/cli/hostile/test_verbs.py::test_markdown_gets_no_element",
+)
+OTHER_ORDER = [pytest.param(name, marks=LONG) for name in TOGETHER[1:]]
+EACH = pytest.mark.parametrize("name", [TOGETHER[0], *OTHER_ORDER, *ONE_BY_ONE])
 
 
 @pytest.fixture
