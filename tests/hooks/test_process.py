@@ -35,8 +35,8 @@ except RuntimeError as error:
 
 LOST_SERVER = """
 try:
-    raise ConnectionResetError("Connection reset by peer")
-except OSError as error:
+    raise RuntimeError("CAS service error: Connection reset by peer")
+except RuntimeError as error:
     raise ValueError("shard 17 cannot be read") from error
 """
 

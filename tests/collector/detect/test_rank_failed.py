@@ -54,7 +54,7 @@ def test_an_exception_with_its_words() -> None:
     ("code", "words"),
     [
         (137, "killed by SIGKILL"),
-        (142, "ended by its own timer (SIGALRM)"),
+        (142, "ended by a timer (SIGALRM)"),
         (168, "killed by signal 40"),
         (255, "ended with exit code 255"),
     ],

@@ -152,6 +152,8 @@ def test_detectors_without_findings_run_again_after_a_change(site: Path) -> None
         ("straggler: {least_steps: 2.5}", "straggler.least_steps", "a whole number above 0"),
         ("straggler: {intermittent_spans: 24}", "intermittent_spans", "above 0, such as [24, 48]"),
         ("straggler: {intermittent_spans: []}", "intermittent_spans", "list of whole numbers"),
+        ("straggler: {least_ratio: 0.5}", "straggler.least_ratio", "a ratio above 1, such as 1.5"),
+        ("straggler: {least_steps: 9}", "straggler.least_steps", "no verdict is possible"),
         ("straggler: 3", "straggler", "write its thresholds with their values"),
     ],
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+import sqlalchemy as sa
 
 from stepwatch.collector.incidents.model import Incident
 from stepwatch.collector.runtime.service import Service
@@ -29,8 +32,13 @@ HOUR = 3600.0
 STARVED = {(rank, "data"): 0.4 for rank in range(4)}
 
 
-def starved_run(store: Store, set_in_segment: int, shift_s: float) -> tuple[Incident, float]:
-    """A data stall from step 60 to 100 on one machine whose clock is set; times as set at last."""
+def starved_run(
+    store: Store, set_in_segment: int, shift_s: float, *, loses_answer: bool = False
+) -> tuple[Incident, float]:
+    """A data stall from step 60 to 100 on one machine whose clock is set; times as set at last.
+
+    If it `loses_answer`, the evaluation after that is stored, and its commit fails all the same.
+    """
     clock = HandClock(0.0)
     service = Service(store, clock)
     calm = [
@@ -49,11 +57,24 @@ def starved_run(store: Store, set_in_segment: int, shift_s: float) -> tuple[Inci
         wall = round((clock.wall - clock.monotonic) * NANOSECONDS)
         service.receive(body([item._replace(clock=ClockPair(0, wall))]))
         clock.advance(1.0)
-        service.evaluate()
+        with pytest.MonkeyPatch.context() as patch:
+            if loses_answer and number == set_in_segment:
+                patch.setattr(store, "save_evaluation", without_answer(store.save_evaluation))
+            service.evaluate()
     job_state = service.job(JOB)
-    assert job_state is not None and service.evaluation_failures == 0
+    assert job_state is not None and service.evaluation_failures == int(loses_answer)
     (incident,) = job_state[1].incidents.values()
     return incident, clock.wall - clock.monotonic
+
+
+def without_answer(save: Callable[..., None]) -> Callable[..., None]:
+    """Return `save` as it is if its commit succeeds and the answer is lost."""
+
+    def save_and_fail(*words: object) -> None:
+        save(*words)
+        raise sa.exc.OperationalError("commit", None, Exception("connection lost"))
+
+    return save_and_fail
 
 
 @pytest.mark.parametrize("shift_s", [HOUR, -HOUR])
@@ -64,6 +85,12 @@ def test_an_hour_that_never_passed_is_not_charged(
     incident, zero = starved_run(store, set_in_segment, shift_s)
     assert incident.state == "resolved" and incident.resolved_at == pytest.approx(zero + 35, abs=2)
     assert incident.detected_after_seconds < 10
+    assert incident.device_seconds_lost == pytest.approx(21.3, abs=5)
+
+
+def test_a_lost_answer_shifts_an_incident_once(store: Store) -> None:
+    """The clock is set in the evaluation that opens the incident."""
+    incident, _ = starved_run(store, 13, -HOUR, loses_answer=True)
     assert incident.device_seconds_lost == pytest.approx(21.3, abs=5)
 
 

@@ -134,8 +134,27 @@ def _problems(detector: str, values: Any) -> Iterator[tuple[tuple[str, ...], str
                 hint = closest_hint(name, known, list_known=False)
                 listed = f"`stepwatch thresholds {detector}` lists them"
                 yield (name,), f"there is no such threshold; {hint or listed}"
-            elif _value(written, known[name]) is None:
+            elif (value := _value(written, known[name])) is None:
                 yield (name,), f"write {_kind(known[name])} above 0, such as {_text(known[name])}"
+            elif name.endswith("_ratio") and value <= 1.0 < known[name]:
+                yield (name,), f"write a ratio above 1, such as {_text(known[name])}"
+            elif name.endswith("_share") and value > 1.0:
+                yield (name,), f"write a share of at most 1, such as {_text(known[name])}"
+            else:
+                known[name] = value
+        yield from _too_short_windows(known, values)
+
+
+def _too_short_windows(
+    limits: Mapping[str, Any], written: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield windows with fewer steps than a verdict needs: the detector would find nothing."""
+    for window in limits:
+        least = window.replace("window_steps", "least_steps")
+        changed = next((name for name in (least, window) if name in written), None)
+        if window != least and changed is not None and limits[least] > limits[window]:
+            needed = f"{least} is {limits[least]}, {window} only {limits[window]}"
+            yield (changed,), f"no verdict is possible: {needed}"
 
 
 def _value(written: Any, shipped: Any) -> Any:

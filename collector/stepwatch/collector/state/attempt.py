@@ -37,7 +37,7 @@ MAX_PAST = 1000
 
 
 class Attempt(TrackedAttempt):
-    """One job attempt, with short names for common tracker lookups.
+    """One job attempt, with names for the most used trackers.
 
     `tracker` returns any tracker; a new signal needs no name here.
     """

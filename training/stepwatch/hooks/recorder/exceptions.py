@@ -20,6 +20,9 @@ _EXHAUSTED = (
 )
 """An exhausted resource is the cause, even if a later exception hides it."""
 
+_TRANSPORTS = ("gloo", "nccl", "tcpstore", "dist")
+"""Words of which a lost rank's error holds one: its backend, or the name of torch's exception."""
+
 
 def words_of(failure: BaseException) -> str:
     """Return `ValueError: shard 17 is empty`, or the line of the exception that caused this one.
@@ -45,13 +48,9 @@ def _hidden_cause(failure: BaseException) -> str | None:
         return None
     if explained.pattern.weight is Weight.SPECIFIC:
         return explained.line if explained.pattern.cause in _EXHAUSTED else None
-    # torch raises a RuntimeError for a lost rank. An OSError may be about any server.
+    # A lost connection to a data server has the same words: only torch's transports count.
     return next(
-        (
-            _line(linked)
-            for linked in chain
-            if isinstance(linked, RuntimeError) and _is_lost(linked)
-        ),
+        (_line(linked) for linked in chain if _is_lost(linked)),
         None,
     )
 
@@ -59,8 +58,10 @@ def _hidden_cause(failure: BaseException) -> str | None:
 def _is_lost(failure: BaseException) -> bool:
     from stepwatch.signals.exits import Weight, explain
 
-    explained = explain(_line(failure).splitlines())
-    return explained is not None and explained.pattern.weight is Weight.SYMPTOM
+    line = _line(failure)
+    explained = explain(line.splitlines())
+    is_symptom = explained is not None and explained.pattern.weight is Weight.SYMPTOM
+    return is_symptom and any(transport in line.lower() for transport in _TRANSPORTS)
 
 
 def _chain(failure: BaseException | None) -> Iterator[BaseException]:

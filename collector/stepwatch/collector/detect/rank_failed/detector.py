@@ -348,7 +348,7 @@ def _how(end: RankEnd) -> str:
     number = exit_code - SIGNALLED
     if number not in signal.valid_signals():
         return f"ended with exit code {exit_code}"
-    if number == signal.SIGALRM:  # a trainer sets it for the end of its grace period
-        return "was ended by its own timer (SIGALRM): it did not stop in time"
+    if number == signal.SIGALRM:  # the reference trainer sets it for the end of its grace period
+        return "was ended by a timer (SIGALRM), as one for the end of a grace period"
     names = {known_signal.value: known_signal.name for known_signal in signal.Signals}
     return f"was killed by {names.get(number, f'signal {number}')}"

@@ -77,13 +77,13 @@ class Accounts:
         owner = owner_of(job.name, reported_owner, owners)
         owner_field = {OWNER: owner} if owner else {}
         news = {start for start, entry in days.items() if _is_news(entry, self.stored.get(start))}
-        is_other_owner = owner != self.owner
-        documents = [
-            AccountDay(job.name, start, job_class, {**document_of(entry), **owner_field})
-            for start, entry in sorted(days.items())
-            if start in news or (is_other_owner and start == newest_day)
-        ]
         stored = self.stored | {start: days[start] for start in news}
+        if owner != self.owner:
+            news |= {newest_day} & stored.keys()
+        documents = [
+            AccountDay(job.name, start, job_class, {**document_of(stored[start]), **owner_field})
+            for start in sorted(news)
+        ]
         return Accounts(stored, monotonic_s, reported_owner, owner), documents
 
     def seconds(self) -> dict[str, float]:

@@ -124,7 +124,7 @@ class Evaluator:
         self._class_throughput.keep(job, observation.context.first_steps)
         nothing = self._without_findings.setdefault(job.name, FoundNothing())
         evaluation = evaluated(observation, self._slis, self._detectors, nothing, self.receivers)
-        # Findings are true now, and incidents once they are stored.
+        # Findings are true now, and new incidents once they are stored.
         self.verdicts[job.name] = _with_findings(evaluation)
         self._commit(evaluation, lease)
         verdicts = self.verdicts[job.name] = self._accepted(evaluation)
@@ -144,6 +144,7 @@ class Evaluator:
             if incident is None or incident.timeline != stored.timeline:
                 incidents[stored.id] = stored
         confirmed = self.verdicts[job] = replace(verdicts, incidents=incidents)
+        self._unconfirmed.discard(job)
         return confirmed
 
     def _commit(self, evaluation: Evaluation, lease: Lease | None) -> None:
@@ -174,7 +175,6 @@ class Evaluator:
             slices=slices.running,
             accounts=evaluation.accounts,
             rates=observation.objectives.rates,
-            clocks=clocks,
             one_node_speed=self._class_throughput.one_node_speed(job.name, job.current.job_class),
             seen_s=seen_until(job, observation.tails.values()),
             settled_at=job.received_s if settled else observation.previous.settled_at,
@@ -183,11 +183,13 @@ class Evaluator:
 
 
 def _with_findings(evaluation: Evaluation) -> Verdicts:
-    """Return the previous verdicts with the current findings."""
+    """Return the previous verdicts on the current clocks, with the current findings."""
     observation, findings = evaluation.observation, evaluation.findings
     previous, context = observation.previous, observation.context
     return replace(
         previous,
+        incidents=previous.incidents_on(observation.clocks),
+        clocks=observation.clocks,
         findings=findings.current,
         failed_at=_failed_at(evaluation),
         stalled_seconds=(

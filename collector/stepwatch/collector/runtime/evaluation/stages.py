@@ -1,6 +1,8 @@
-"""The stages of an evaluation between the observation and the commit. Nothing is written here.
+"""The stages of an evaluation between the observation and the commit. Nothing is stored here.
 
-slices ──▶ findings, attributed ──▶ incidents ──▶ accounts
+observation ──▶ slices
+            ──▶ findings, attributed ──▶ incidents, notices
+            ──▶ accounts
 """
 
 from __future__ import annotations

@@ -43,7 +43,10 @@ NO_READINGS = LimitReadings({}, -math.inf)
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Results of a job's newest evaluations; each evaluation replaces them."""
+    """Results of a job's newest evaluations; each evaluation replaces them.
+
+    The slices inside change in place, once they are stored.
+    """
 
     slo_statuses: Sequence[SloStatus] = ()
     findings: Sequence[Finding] = ()
@@ -72,7 +75,7 @@ class Verdicts:
     not_looked_for: Mapping[str, str] = field(default_factory=dict)
     """Kinds of findings whose detector raised in the newest evaluation, with the error."""
     settled_at: float = 0.0
-    """`received_s` at the job's last evaluation; 0 while it runs."""
+    """`received_s` when the job last settled after its end; 0 before."""
 
     def open_incidents(self) -> list[Incident]:
         """Return the open incidents."""

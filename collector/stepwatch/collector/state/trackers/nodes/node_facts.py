@@ -118,7 +118,8 @@ class NodeFacts(JoinedTracker):
         values = np.empty((len(rows), len(NODE_FACTS)))
         for column, name in enumerate(NODE_FACTS[:4]):
             # A share is between 0 and 1; any other value is unknown.
-            share = rows[name].astype(np.float64)
+            with np.errstate(invalid="ignore"):  # a forged row may hold a signalling NaN
+                share = rows[name].astype(np.float64)
             values[:, column] = np.where((share >= 0.0) & (share <= 1.0), share, np.nan)
         errors, retransmits = self._nic_facts(batches, table.counts > 0)
         values[:, 4], values[:, 5] = errors[having], retransmits[having]
