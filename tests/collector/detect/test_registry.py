@@ -19,23 +19,9 @@ from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
 from stepwatch.signals.names import Cause, FindingKind
 from tests.collector.made import JOB, HandClock, run_segments
+from tests.contracts.recipes import recipe
 
-SCRATCH = '''
-"""A detector that a test adds: rank 1, whatever the job does."""
-
-from stepwatch.collector.detect.registry import Detector, When
-from stepwatch.signals.names import FindingKind
-from tests.collector.detect.test_registry import finding_of_kind
-
-DETECTORS = (
-    Detector(
-        kinds=frozenset({FindingKind.DATA_SKEW}),
-        when=When.PROGRESSING,
-        order=35,
-        find=lambda context: [finding_of_kind(FindingKind.DATA_SKEW, rank=1)],
-    ),
-)
-'''
+(SCRATCH,) = recipe("A detector")
 
 
 def finding_of_kind(kind: FindingKind, rank: int = 1) -> Finding:
@@ -81,12 +67,15 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_a_folder_is_all_that_a_new_detector_needs(scratch: Path, tmp_path: Path) -> None:
-    clock = HandClock(100.0)
-    job = context(clock.wall_ns() / 1e9).job
+    clock = HandClock(4000.0 * 30)
+    job = LiveJob(JOB)
+    for item in run_segments(30, seconds=4000.0):
+        job.apply(item, Received(clock.wall_ns() / 1e9, clock.monotonic_ns() / 1e9))
     evaluator = Evaluator(Store.sqlite(tmp_path / "store.db"), Objectives({}), clock)
     evaluator.evaluate(job)
-    (incident,) = evaluator.verdicts[JOB].open_incidents()
-    assert (incident.kind, incident.rank, incident.cause) == ("data-skew", 1, "uneven-shards")
+    incidents = evaluator.verdicts[JOB].open_incidents()
+    assert "steps take 4e+03 s since step" in incidents[0].summary
+    assert incidents[0].cause == "all-ranks-slower" and "3600 s at most" in incidents[0].summary
 
 
 def test_a_folder_without_a_detector_is_refused(scratch: Path) -> None:
