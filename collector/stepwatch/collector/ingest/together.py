@@ -44,7 +44,7 @@ class WritesTogether:
         return len(self._waiting)
 
     def add(self, segments: list[StoredSegment]) -> tuple[list[Added], int]:
-        """Store segments; returns the results and the stored wall time.
+        """Store segments; returns the results and the wall time that is stored with them.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is unavailable; none was stored. Other

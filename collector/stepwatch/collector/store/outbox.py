@@ -156,11 +156,11 @@ class Outbox:
         self._set(claimed.key, PENDING, seconds, **changes)
 
     def release(self, claimed: Iterable[Claimed]) -> None:
-        """Release claimed notices for lack of time; the claim does not count as a try.
+        """Release claimed notices that the sender had no time for; the claim is no try.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the notices are due after
-                their claim.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the notices are due when
+                their claim expires.
         """
         keys, table = [notice.key for notice in claimed], schema.outbox
         if not keys:

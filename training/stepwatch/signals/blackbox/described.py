@@ -117,7 +117,11 @@ def _slot_text(slot: np.dtype[np.void]) -> bytes:
 
 
 def _slot_dtype(packed: np.dtype[np.void]) -> np.dtype[np.void]:
-    """Return the same fields as a dtype with a slot's length."""
+    """Return the fields of `packed` as a dtype that is padded to a slot's length.
+
+    Raises:
+        LayoutError: the fields are longer than a slot.
+    """
     if packed.itemsize > _CONTENT_SIZE:
         raise LayoutError(f"{packed.itemsize} bytes of a slot that holds {_CONTENT_SIZE}")
     names = list(packed.names or ())

@@ -333,7 +333,10 @@ def _finding(first: RankEnd, ends: list[RankEnd], now: float) -> Finding:
 
 
 def _cause(first: RankEnd, explanation: Explained | None) -> Cause:
-    """Return the cause that the rank reports itself; a symptom's words are about another rank."""
+    """Return the cause that the rank's last words name.
+
+    Words that only report a lost rank name none: it is EXCEPTION, or PROCESS_GONE without one.
+    """
     if explanation is not None and explanation.pattern.weight is not Weight.SYMPTOM:
         return explanation.pattern.cause
     return Cause.EXCEPTION if first.failure else Cause.PROCESS_GONE

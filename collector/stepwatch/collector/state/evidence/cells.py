@@ -156,7 +156,10 @@ def alike_nodes(stage: SmallIntegers, node: Integers) -> IntegerMatrix:
 
 
 def picked(values: Values, members: IntegerMatrix) -> Values:
-    """Return contiguous `values[:, members]` (steps, groups, size) from values (steps, ranks)."""
+    """Return contiguous `values[:, members]` (steps, groups, size).
+
+    `values` are (steps, ranks), and `members` the ranks of each group, (groups, size).
+    """
     if members.size == values.shape[1] and (np.diff(members.ravel()) == 1).all():
         return np.ascontiguousarray(values).reshape(len(values), *members.shape)
     return np.take(values, members.ravel(), axis=1).reshape(len(values), *members.shape)

@@ -115,7 +115,7 @@ class Bundling:
 
     @property
     def next(self) -> Behind:
-        """The segments after the bundle."""
+        """The part of the log after the bundle, which no bundle holds yet."""
         return self._behind._replace(mark=self._mark)
 
     def put(self, objects: Objects, base: str) -> None:
