@@ -56,13 +56,13 @@ def reasons(limits: Any) -> dict[str, Reason]:
     """Return the reason for each field of a detector's thresholds, from the text under it."""
     (definition,) = ast.parse(dedent(inspect.getsource(type(limits)))).body
     assert isinstance(definition, ast.ClassDef)
-    found: dict[str, Reason] = {}
+    by_field: dict[str, Reason] = {}
     for declared, below in zip(definition.body, definition.body[1:], strict=False):
         match declared, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
                 unit, _, reason = " ".join(text.split()).partition(": ")
-                found[name] = Reason(unit.lower(), reason[:1].upper() + reason[1:])
-    return found
+                by_field[name] = Reason(unit.lower(), reason[:1].upper() + reason[1:])
+    return by_field
 
 
 def read_thresholds(site: Path | None) -> dict[str, dict[type, Any]]:
@@ -75,9 +75,9 @@ def read_thresholds(site: Path | None) -> dict[str, dict[type, Any]]:
         return {}
     shipped, classes = shipped_thresholds(), dict[str, dict[type, Any]]()
     for change in read_changes(site):
-        chosen, default = classes.setdefault(change.job_class, {}), shipped[change.detector]
-        so_far = chosen.get(type(default), default)
-        chosen[type(default)] = replace(so_far, **{change.field: change.value})
+        limits, default = classes.setdefault(change.job_class, {}), shipped[change.detector]
+        current = limits.get(type(default), default)
+        limits[type(default)] = replace(current, **{change.field: change.value})
     return classes
 
 
@@ -96,7 +96,7 @@ def read_changes(site: Path, job_class: str | None = None) -> list[Change]:
     document, parsed = validated(SiteDocument, text, str(site), Hints(REMEDIES, KEYS))
     refuse(threshold_problems(parsed), document, str(site))
     shipped, classes = shipped_thresholds(), parsed.classes
-    chosen = classes if job_class is None else {job_class if job_class in classes else OTHERS}
+    names = classes if job_class is None else {job_class if job_class in classes else OTHERS}
     return [
         Change(
             name,
@@ -106,7 +106,7 @@ def read_changes(site: Path, job_class: str | None = None) -> list[Change]:
             document.line_of(("classes", name, "thresholds", detector, field)),
         )
         for name, site_class in classes.items()
-        if name in chosen
+        if name in names
         for detector, values in site_class.thresholds.items()
         for field, written in values.items()
     ]
@@ -128,21 +128,21 @@ def _problems(detector: str, values: Any) -> Iterator[tuple[tuple[str, ...], str
     elif not isinstance(values, Mapping):
         yield (), "write its thresholds with their values, such as {least_ratio: 2.0}"
     else:
-        known = asdict(shipped[detector])
+        limits = asdict(shipped[detector])
         for name, written in values.items():
-            if name not in known:
-                hint = closest_hint(name, known, list_known=False)
+            if name not in limits:
+                hint = closest_hint(name, limits, list_known=False)
                 listed = f"`stepwatch thresholds {detector}` lists them"
                 yield (name,), f"there is no such threshold; {hint or listed}"
-            elif (value := _value(written, known[name])) is None:
-                yield (name,), f"write {_kind(known[name])} above 0, such as {_text(known[name])}"
-            elif name.endswith("_ratio") and value <= 1.0 < known[name]:
-                yield (name,), f"write a ratio above 1, such as {_text(known[name])}"
+            elif (value := _value(written, limits[name])) is None:
+                yield (name,), f"write {_kind(limits[name])} above 0, such as {_text(limits[name])}"
+            elif name.endswith("_ratio") and value <= 1.0 < limits[name]:
+                yield (name,), f"write a ratio above 1, such as {_text(limits[name])}"
             elif name.endswith("_share") and value > 1.0:
-                yield (name,), f"write a share of at most 1, such as {_text(known[name])}"
+                yield (name,), f"write a share of at most 1, such as {_text(limits[name])}"
             else:
-                known[name] = value
-        yield from _too_short_windows(known, values)
+                limits[name] = value
+        yield from _too_short_windows(limits, values)
 
 
 def _too_short_windows(

@@ -16,7 +16,7 @@ from stepwatch.collector.runtime.evaluation.detector_failures import not_looked_
 from stepwatch.collector.runtime.evaluation.job_state import is_stalled
 from stepwatch.collector.runtime.evaluation.objective_statuses import with_objectives
 from stepwatch.collector.runtime.evaluation.observation import observe
-from stepwatch.collector.runtime.evaluation.stages import Evaluation, evaluated
+from stepwatch.collector.runtime.evaluation.stages import Evaluation, evaluate_stages
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.asked.site import Objectives
@@ -123,7 +123,9 @@ class Evaluator:
             return None
         self._class_throughput.keep(job, observation.context.first_steps)
         nothing = self._without_findings.setdefault(job.name, FoundNothing())
-        evaluation = evaluated(observation, self._slis, self._detectors, nothing, self.receivers)
+        evaluation = evaluate_stages(
+            observation, self._slis, self._detectors, nothing, self.receivers
+        )
         # Findings are true now, and new incidents once they are stored.
         self.verdicts[job.name] = _with_findings(evaluation)
         self._commit(evaluation, lease)

@@ -59,8 +59,8 @@ class Findings(NamedTuple):
     current: list[Finding]
     failed: bool
     retained: Retained
-    before: DetectionContext | None
-    of_before: list[Finding]
+    preceding_run: DetectionContext | None
+    preceding_findings: list[Finding]
 
 
 class Incidents(NamedTuple):
@@ -106,14 +106,14 @@ def attributed_findings(
     failures = [] if observation.abandoned else find_failures(context, detectors)
     ended = observation.ended or bool(failures)
     current = failures if ended else find(context, detectors, nothing)
-    retained = Retained() if failures else _retained(context, detectors)
-    before = _before(observation)
+    retained = Retained() if failures else _unchanged_incidents(context, detectors)
+    preceding_run = _preceding_run(observation)
     return Findings(
-        current=_attributed(context, current),
+        current=_with_causes(context, current),
         failed=bool(failures),
         retained=retained,
-        before=before,
-        of_before=[] if before is None else _attributed(before, find_failures(before, detectors)),
+        preceding_run=preceding_run,
+        preceding_findings=_failures(preceding_run, detectors),
     )
 
 
@@ -124,9 +124,9 @@ def advanced_incidents(
     receivers: Sequence[str],
 ) -> Incidents:
     """Return the incidents after these findings, and the notices to `receivers`."""
-    context, before = observation.context, findings.before
+    context, preceding_run = observation.context, findings.preceding_run
     incidents = observation.previous.incidents_on(observation.clocks)
-    earlier = _incidents_before(incidents, before, failure_kinds(detectors))
+    earlier = _incidents_of_preceding_run(incidents, preceding_run, failure_kinds(detectors))
     moment = replace(
         _moment(observation, context),
         frozen=not context.observes_any and not findings.failed,
@@ -135,13 +135,15 @@ def advanced_incidents(
     )
     current = [incident for incident in incidents.values() if incident.id not in earlier]
     moved = advance(current, findings.current, moment)
-    if before is not None:
-        moved += advance(earlier.values(), findings.of_before, _moment(observation, before))
+    if preceding_run is not None:
+        moved += advance(
+            earlier.values(), findings.preceding_findings, _moment(observation, preceding_run)
+        )
     notices = notices_of(incidents, moved, observation.clocks.wall_s, receivers)
     return Incidents({**incidents, **{incident.id: incident for incident in moved}}, moved, notices)
 
 
-def evaluated(
+def evaluate_stages(
     observation: Observation,
     names: Mapping[str, slis.Sli],
     detectors: Sequence[Detector],
@@ -163,12 +165,16 @@ def evaluated(
     return Evaluation(observation, slices, findings, incidents, accounts, account_days)
 
 
-def _attributed(context: DetectionContext, findings: list[Finding]) -> list[Finding]:
+def _failures(run: DetectionContext | None, detectors: Sequence[Detector]) -> list[Finding]:
+    return [] if run is None else _with_causes(run, find_failures(run, detectors))
+
+
+def _with_causes(context: DetectionContext, findings: list[Finding]) -> list[Finding]:
     faults = present_faults(context.attempt, context.now_s) if findings else ()
     return attributed(context.attempt, findings, faults)
 
 
-def _retained(context: DetectionContext, detectors: Sequence[Detector]) -> Retained:
+def _unchanged_incidents(context: DetectionContext, detectors: Sequence[Detector]) -> Retained:
     """Return the kinds and ranks that keep their state: unobserved, or a detector failed."""
     unlooked = frozenset(kind.value for kinds, _ in context.failures for kind in kinds)
     if not context.unobserved:
@@ -181,7 +187,7 @@ def _retained(context: DetectionContext, detectors: Sequence[Detector]) -> Retai
     )
 
 
-def _before(observation: Observation) -> DetectionContext | None:
+def _preceding_run(observation: Observation) -> DetectionContext | None:
     """Return the run before a newest attempt without progress; None once the job is abandoned."""
     job, context = observation.job, observation.context
     run = None if observation.abandoned else job.preceding_run
@@ -197,16 +203,16 @@ def _before(observation: Observation) -> DetectionContext | None:
     )
 
 
-def _incidents_before(
-    incidents: Mapping[str, Incident], before: DetectionContext | None, kinds: frozenset[str]
+def _incidents_of_preceding_run(
+    incidents: Mapping[str, Incident], preceding_run: DetectionContext | None, kinds: frozenset[str]
 ) -> dict[str, Incident]:
     """Return the incidents about the failure of the run before."""
-    if before is None:
+    if preceding_run is None:
         return {}
     return {
         identity: incident
         for identity, incident in incidents.items()
-        if incident.attempt == before.attempt.number and incident.kind in kinds
+        if incident.attempt == preceding_run.attempt.number and incident.kind in kinds
     }
 
 
