@@ -87,7 +87,8 @@ class Outside:
 
     def _cycle(self, fault: Fault, now: float) -> None:
         length = IN_CYCLES[fault.kind]
-        off = (now - fault.onset) % length < stopped_share(fault) * length
+        stopped_part = stopped_share(fault) * length
+        off = fault.lasts(now) and (now - fault.onset) % length < stopped_part
         for rank in fault.ranks:
             if off != (rank in self._stopped):
                 self._send(self._pids[rank], signal.SIGSTOP if off else signal.SIGCONT)

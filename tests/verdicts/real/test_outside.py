@@ -39,6 +39,12 @@ def test_a_process_is_stopped_in_the_first_part_of_each_cycle() -> None:
     assert sent_signals(scenario, 50.0, 51.0, 52.1, 54.0, 55.1)[0] == [stop, go, stop]
 
 
+def test_a_process_that_is_stopped_when_the_fault_ends_goes_on() -> None:
+    scenario = with_fault(FaultKind.STOPPED_NOW_AND_THEN, 1, effect=0.4, seconds=6.0)
+    stop, go = (101, signal.SIGSTOP), (101, signal.SIGCONT)
+    assert sent_signals(scenario, 50.0, 52.1, 55.1, 56.0, 60.1)[0] == [stop, go, stop, go]
+
+
 @pytest.mark.parametrize(("effect", "share"), [(1.25, 0.2), (2.0, 0.5), (4.0, 0.75)])
 def test_who_takes_so_many_times_as_long_runs_for_the_rest_of_the_time(
     effect: float, share: float

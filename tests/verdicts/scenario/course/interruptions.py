@@ -94,7 +94,8 @@ class Interruptions:
             lost += max(0.0, moment - fault.onset)
         cycle = self.cycles.get(rank)
         if cycle is not None and moment > cycle.onset:
-            full_cycles, remainder = divmod(moment - cycle.onset, CYCLE_SECONDS)
+            lasted = min(moment - cycle.onset, cycle.seconds)
+            full_cycles, remainder = divmod(lasted, CYCLE_SECONDS)
             off = cycle.effect * CYCLE_SECONDS
             lost += full_cycles * off + min(remainder, off)
         return lost
@@ -108,19 +109,23 @@ def is_off(fault: Fault, moment: float) -> bool:
 
 
 def _with_stops(fault: Fault, start: float, seconds: float) -> float:
-    """Return when `seconds` of work from `start` are done, in spite of the fault's stops."""
+    """Return when `seconds` of work from `start` are done, in spite of the fault's stops.
+
+    A process that is stopped when the fault ends goes on at once.
+    """
     moment, remaining, off = start, seconds, fault.effect * CYCLE_SECONDS
+    over = fault.onset + fault.seconds
     if moment < fault.onset:
         lead = min(remaining, fault.onset - moment)
         moment, remaining = moment + lead, remaining - lead
-    while remaining > 0:
+    while remaining > 0 and moment < over:
         inside = (moment - fault.onset) % CYCLE_SECONDS
         if inside < off:
-            moment += off - inside
+            moment = min(moment + off - inside, over)
             inside = off
-        run = min(remaining, CYCLE_SECONDS - inside)
+        run = min(remaining, CYCLE_SECONDS - inside, over - moment)
         if run <= 1e-9:
             moment += 1e-6
             continue
         moment, remaining = moment + run, remaining - run
-    return moment
+    return moment + remaining
