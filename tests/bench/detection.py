@@ -9,7 +9,7 @@ import numpy as np
 
 from stepwatch.collector.detect import data_skew, data_stall, pipeline_bubble, straggler
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.straggler.evidence.costly import costly_ranks
+from stepwatch.collector.detect.straggler.costly import costly_ranks
 from stepwatch.collector.state.evidence.cells import Arrangement
 from stepwatch.collector.state.evidence.step_window import COLUMNS, VALUES, WORK, Window
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence

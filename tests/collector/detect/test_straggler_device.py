@@ -11,7 +11,7 @@ from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.straggler import LIMITS, RankFacts, detect
-from stepwatch.collector.detect.straggler.cause import Excess, cause_of
+from stepwatch.collector.detect.straggler.report import Excess, cause_of
 from stepwatch.collector.state.evidence.step_window import DEVICE, IDLE, Window
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received

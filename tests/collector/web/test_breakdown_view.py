@@ -9,7 +9,7 @@ import pytest
 
 from stepwatch.collector.analysis import newest_steps
 from stepwatch.collector.detect.finding import build_finding
-from stepwatch.collector.detect.straggler.arrival_skew import with_arrival_skew
+from stepwatch.collector.detect.straggler.inputs import with_arrival_skew
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import job as jobs
 from stepwatch.collector.state.attempt import Attempt

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from stepwatch.collector.detect.straggler import LIMITS
-from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank, costly_ranks
+from stepwatch.collector.detect.straggler.costly import CostlyRank, costly_ranks
 from stepwatch.collector.state.evidence.cells import Arrangement, Cells
 from stepwatch.collector.state.evidence.step_window import COLUMNS, WORK, Window
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence

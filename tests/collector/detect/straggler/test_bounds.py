@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.detect.peers import peers_of
 from stepwatch.collector.detect.straggler import LIMITS
-from stepwatch.collector.detect.straggler.persistent import persistent, worth_a_look
+from stepwatch.collector.detect.straggler.early import persistent, worth_a_look
 from stepwatch.collector.detect.straggler.steps import evaluated_steps
 from stepwatch.collector.state.evidence.cost import step_costs
 from stepwatch.collector.state.evidence.step_window import WORK

@@ -7,7 +7,7 @@ import pytest
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.straggler import LIMITS, detect
-from stepwatch.collector.detect.straggler.chance import log_chance
+from stepwatch.collector.detect.straggler.early import log_chance
 from stepwatch.collector.state.evidence.step_window import Window
 from tests.collector.detect.windows import settle, slow, unknown_facts, window
 

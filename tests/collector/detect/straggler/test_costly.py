@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stepwatch.collector.analysis.episode import began, share_of
 from stepwatch.collector.detect.straggler import LIMITS
-from stepwatch.collector.detect.straggler.evidence.costly import (
+from stepwatch.collector.detect.straggler.costly import (
     beyond_peers,
     costly_ranks,
 )
-from stepwatch.collector.detect.straggler.evidence.episode import began, share_of
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 
 from .simulated import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stepwatch.collector.analysis.episode import episode
 from stepwatch.collector.detect.straggler import LIMITS
-from stepwatch.collector.detect.straggler.evidence.costly import costly_ranks
-from stepwatch.collector.detect.straggler.evidence.episode import episode
+from stepwatch.collector.detect.straggler.costly import costly_ranks
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 
 from .simulated import advance, lognormal, window_of, work_of

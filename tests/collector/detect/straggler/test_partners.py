@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stepwatch.collector.analysis.episode import Share
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.straggler import LIMITS, detect
-from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank
-from stepwatch.collector.detect.straggler.evidence.episode import Share
-from stepwatch.collector.detect.straggler.evidence.partners import Partners, rarely_seen
+from stepwatch.collector.detect.straggler.costly import CostlyRank
 from stepwatch.collector.detect.straggler.inputs import partners_in
+from stepwatch.collector.detect.straggler.partners import Partners, rarely_seen
 from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received

@@ -7,7 +7,7 @@ import pytest
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.straggler import LIMITS, detect
-from stepwatch.collector.detect.straggler.places import with_node
+from stepwatch.collector.detect.straggler.inputs import with_node
 from stepwatch.collector.incidents.grouping import grouped
 from tests.collector.detect.windows import settle, unknown_facts, window
 

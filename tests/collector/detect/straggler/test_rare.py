@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect.straggler.evidence.rare import least_log_rarity, log_rarity
+from stepwatch.collector.detect.straggler.rare import least_log_rarity, log_rarity
 from stepwatch.collector.detect.straggler.thresholds import LIMITS
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps, added

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepwatch.collector.detect.straggler.evidence.stalled_loads import log_alone, lost_to_stalls
+from stepwatch.collector.detect.straggler.stalled_loads import log_alone, lost_to_stalls
 from stepwatch.collector.detect.straggler.thresholds import LIMITS
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.analysis.episode import Share, episode, share_of
 from stepwatch.collector.detect.finding import (
     LOST_SHARE,
     Evidence,
@@ -19,7 +20,6 @@ from stepwatch.collector.detect.finding import (
     build_finding,
     text_evidence,
 )
-from stepwatch.collector.detect.straggler.evidence.episode import Share, episode, share_of
 from stepwatch.collector.detect.straggler.thresholds import LIMITS as STRAGGLER
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.evidence.buckets import Course

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.detect.straggler.evidence.costly import costly_ranks
+from stepwatch.collector.detect.straggler.costly import costly_ranks
 from stepwatch.collector.detect.straggler.inputs import evidence_of
 from stepwatch.collector.detect.straggler.thresholds import LIMITS as STRAGGLER
 

@@ -3,9 +3,9 @@
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
-from .cause import RankFacts
 from .detector import detect
 from .inputs import find, rank_facts
+from .report import RankFacts
 from .thresholds import LIMITS
 
 __all__ = ["DETECTORS", "LIMITS", "RankFacts", "detect", "find", "rank_facts"]

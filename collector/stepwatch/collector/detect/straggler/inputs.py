@@ -1,30 +1,35 @@
-"""Inputs for the straggler detector."""
+"""Inputs for the straggler detector, and what its findings say of the node and of other ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from stepwatch.collector.analysis.newest_steps import newest_window, waits_of
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.finding import Finding, text_evidence
+from stepwatch.collector.detect.finding import Evidence, Finding, text_evidence
 from stepwatch.collector.detect.observed import compared_ranks, window_of
 from stepwatch.collector.detect.rare_stages import rare_stages
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.collective_timing import Waits, caused
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 from stepwatch.signals.arrays import Integers
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.phrases import ranks_text
+from stepwatch.signals.records import OP_NAMES
 
-from .arrival_skew import with_arrival_skew
-from .cause import RankFacts
+from .costly import (
+    NEARLY_ALL,
+    CostlyRank,
+    alone_and_rarely_slow,
+    alone_and_slower,
+    costly_ranks,
+)
 from .detector import detect, is_worth_it
-from .evidence.alone import alone_and_rarely_slow, alone_and_slower
-from .evidence.costly import CostlyRank, costly_ranks
-from .evidence.partners import Partners, rarely_seen
-from .places import with_node
+from .partners import Partners, rarely_seen
+from .report import RankFacts
 from .thresholds import LIMITS
 
 
@@ -122,3 +127,70 @@ def rank_facts(attempt: Attempt) -> RankFacts:
     seconds = np.where(nanoseconds > 0, nanoseconds / NANOSECONDS, np.nan)
     with np.errstate(invalid="ignore", over="ignore"):
         return RankFacts(cpu / seconds, queue / seconds)
+
+
+def with_node(
+    findings: list[Finding], nodes: Mapping[int, str], slow_nodes: Collection[str] = ()
+) -> list[Finding]:
+    """Return the findings, with the node's name in each if their ranks share one node.
+
+    `nodes` maps each rank to its node. At least two slow ranks and a second node are required.
+    `slow_nodes` are already known to be slow as a whole.
+    """
+    if slow_nodes:
+        return [
+            _named(finding, nodes[finding.rank], "all its ranks together")
+            if nodes.get(finding.rank) in slow_nodes
+            else finding
+            for finding in findings
+        ]
+    # A rank that was slow before another one is not slow together with it.
+    ranks = sorted(finding.rank for finding in findings if finding.shows_now)
+    slow = {nodes.get(rank, "") for rank in ranks}
+    if len(ranks) < 2 or len(slow) != 1 or "" in slow or len(set(nodes.values())) < 2:
+        return findings
+    (node,) = slow
+    rank_count = sum(name == node for name in nodes.values())
+    if len(ranks) < NEARLY_ALL * rank_count:
+        return findings
+    many = f"all {rank_count}" if len(ranks) == rank_count else f"{len(ranks)} of {rank_count}"
+    row = text_evidence("slow ranks", ", ".join(map(str, ranks)), f"{many} ranks of node {node}")
+    return [
+        _named(finding, node, f"{many} of its ranks")._replace(evidence=(*finding.evidence, row))
+        if finding.rank in ranks
+        else finding
+        for finding in findings
+    ]
+
+
+def _named(finding: Finding, node: str, extent: str) -> Finding:
+    return finding._replace(node=node, summary=f"node {node} is slow, {extent}; {finding.summary}")
+
+
+def with_arrival_skew(finding: Finding, waits: Waits) -> Finding:
+    """Add to `finding` how long its rank made another one wait in a collective since it began.
+
+    It is the mean over the waiting ranks: for thousands of ranks the sum is hours within a step.
+    The finding stays as it is if its rank caused no wait, or if this is unknown.
+    """
+    heads, (ranks, seconds) = waits.rows[waits.first], caused(waits)
+    is_attributed = (ranks >= 0) & (heads["step"] >= finding.began_step)
+    is_caused = is_attributed & (ranks == finding.rank) & (seconds > 0)
+    if not is_caused.any():
+        return finding
+    by_op = np.bincount(heads["op"][is_caused], weights=seconds[is_caused])
+    op = int(np.argmax(by_op))
+    is_comparable = (
+        is_attributed & (heads["op"] == op) & np.isin(heads["group"], heads["group"][is_caused])
+    )
+    steps = len(np.unique(heads["step"][is_comparable]))
+    waiting = np.maximum(np.diff(np.append(waits.first, len(waits.rows))) - 1, 1)
+    mean_waits = np.bincount(heads["op"][is_caused], weights=(seconds / waiting)[is_caused])
+    ratio = by_op[op] / seconds[is_comparable].sum()
+    row = Evidence(
+        f"made others wait in {OP_NAMES[op]} per step",
+        float(mean_waits[op]) / steps,
+        "seconds",
+        f"{ratio:.0%} of all arrival skew in its groups; mean of the ranks that waited",
+    )
+    return finding._replace(evidence=(*finding.evidence, row))

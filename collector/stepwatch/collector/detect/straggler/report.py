@@ -1,8 +1,9 @@
-"""The finding on a slow rank: its cost, the evidence, and the words."""
+"""The finding on a slow rank: its cost, cause and evidence, and the words."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,18 +14,142 @@ from stepwatch.collector.detect.finding import (
     build_finding,
     text_evidence,
 )
-from stepwatch.collector.detect.straggler.cause import Excess, RankFacts, cause_of
-from stepwatch.collector.detect.straggler.device import (
-    DeviceTimes,
-    device_evidence,
-    device_times,
-)
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, seconds_without
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.quantities import UNKNOWN, times
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.signals.arrays import Matrix32, Vector
+from stepwatch.collector.state.evidence.step_window import DEVICE
+from stepwatch.signals.arrays import Integers, Matrix32, Vector
 from stepwatch.signals.names import Cause, FindingKind
+
+
+class RankFacts(NamedTuple):
+    """The node's reports on each rank over the window, arrays (ranks,), NaN where unknown.
+
+    `cpu_ratio` is CPU time per second, `run_queue_ratio` the time spent runnable but not running.
+    """
+
+    cpu_ratio: Vector
+    run_queue_ratio: Vector
+
+    def for_ranks(self, ranks: Integers) -> RankFacts:
+        """Return the facts for some ranks."""
+        return RankFacts(self.cpu_ratio[ranks], self.run_queue_ratio[ranks])
+
+
+class Excess(NamedTuple):
+    """A rank's excess seconds per step over its peers.
+
+    `idle` is the part in which its device waited for its host, NaN if no device timed it.
+    """
+
+    seconds: float
+    idle: float = math.nan
+
+
+def cause_of(
+    phase: str, rank: int, excess: Excess, step: float, facts: RankFacts, limits: Thresholds
+) -> Cause:
+    """Return CPU contention if the CPU wait explains the excess, else the phase's usual cause.
+
+    If the device timed the phase, its work is slow compute whatever the host does, and its wait for
+    the host is the host's: launch-bound. `step` is in seconds.
+    """
+    on_device = phase != "data" and not math.isnan(excess.idle)
+    if on_device and excess.idle < limits.launch_share * excess.seconds:
+        return Cause.SLOW_COMPUTE
+    if _waits_for_a_cpu(rank, excess.seconds, step, facts, limits):
+        return Cause.CPU_CONTENTION
+    if on_device:
+        return Cause.LAUNCH_BOUND
+    return Cause.SLOW_DATA if phase == "data" else Cause.SLOW_COMPUTE
+
+
+def _waits_for_a_cpu(
+    rank: int, excess: float, step: float, facts: RankFacts, limits: Thresholds
+) -> bool:
+    if not excess > limits.least_lost_ratio * step:
+        return False  # any wait explains an excess of nothing
+    queue, usual = float(facts.run_queue_ratio[rank]), _usual(facts.run_queue_ratio, rank)
+    more = (queue - (0.0 if math.isnan(usual) else usual)) * step
+    computes = (float(facts.cpu_ratio[rank]) - _usual(facts.cpu_ratio, rank)) * step
+    if computes > more:  # a rank with more work queues for longer, too
+        return False
+    share = limits.run_queue_share
+    if queue >= limits.run_queue_pressure and _computes_as_its_peers(rank, facts, limits):
+        share = limits.pressed_share
+    return more >= share * excess
+
+
+def _computes_as_its_peers(rank: int, facts: RankFacts, limits: Thresholds) -> bool:
+    """Return whether a rank uses no more CPU than the others: one that does has more work."""
+    return float(facts.cpu_ratio[rank]) <= limits.usual_cpu_ratio * _usual(facts.cpu_ratio, rank)
+
+
+def _usual(values: Vector, rank: int) -> float:
+    """Return the median over the other ranks, NaN if none is known."""
+    peers = np.delete(values, rank)
+    return float(np.nanmedian(peers)) if np.isfinite(peers).any() else math.nan
+
+
+class DeviceTimes(NamedTuple):
+    """Medians over the steps that show a slow rank, in seconds per step, NaN where unknown.
+
+    `idle` is the part of its phase in which its device had nothing enqueued ahead, and `peers_idle`
+    that of its peers. `lead` is its host's lead at the end of a step, and `usual_lead` the median
+    rank's.
+    """
+
+    idle: float
+    peers_idle: float
+    lead: float
+    usual_lead: float
+
+
+def device_times(slow: SlowRank, steps: EvaluatedSteps) -> DeviceTimes | None:
+    """Return the device times for `slow`; None if the hosts' clock timed the steps."""
+    if steps.window.clock != DEVICE:
+        return None
+    part = steps.around(np.array([slow.rank]))
+    column, name = int(np.searchsorted(part.ranks, slow.rank)), f"{slow.phase}_idle"
+    idle, lead = part.self_time(name), part.self_time("host_lead")[slow.shows]
+    peers = part.peers(idle, name)
+    return DeviceTimes(
+        idle=float(np.median(idle[slow.shows, column])),
+        peers_idle=float(np.median(peers[slow.shows, column])),
+        lead=float(np.median(lead[:, column])),
+        usual_lead=float(np.median(lead)),
+    )
+
+
+def device_evidence(
+    phase: str, rank_seconds: float, peer_seconds: float, times: DeviceTimes
+) -> tuple[Evidence, ...]:
+    """Return evidence rows for the device's work, its wait and its host's lead.
+
+    `rank_seconds` and `peer_seconds` are the seconds per step in `phase` of the rank and its peers.
+    """
+    peers_label = in_words(max(peer_seconds - times.peers_idle, 0.0))
+    return (
+        Evidence(
+            f"device self time in {phase} per step",
+            max(rank_seconds - times.idle, 0.0),
+            "seconds",
+            f"peers {peers_label}",
+        ),
+        Evidence(
+            f"device waits for its host in {phase} per step",
+            times.idle,
+            "seconds",
+            f"peers {in_words(times.peers_idle)}; an upper bound",
+        ),
+        Evidence(
+            "host is ahead of its device by",
+            times.lead,
+            "seconds",
+            f"median rank {in_words(times.usual_lead)}; at the end of a step",
+        ),
+    )
 
 
 def finding_of(

@@ -10,7 +10,7 @@ import numpy as np
 
 from stepwatch.collector.detect.peers import Peers, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import step_seconds
-from stepwatch.collector.detect.straggler.evidence.costly import CostlyRank
+from stepwatch.collector.detect.straggler.costly import CostlyRank
 from stepwatch.collector.state.evidence.step_window import DEVICE, IDLE, WORK, Window
 from stepwatch.signals.arrays import (
     FloatMatrix,

@@ -3,25 +3,30 @@
 Two conditions must hold. First, the slowness is beyond chance: by bets on all its steps
 (`state/evidence/bets.py`), by the rarity of its long steps (`rare`), or by late batches
 (`stalled_loads`). Second, it costs enough: the time share for which the rank delayed its stage
-since the excess began, less its peers' share, as the mean over time buckets with its interval.
+since the excess began, less its peers' share, as the mean over time buckets with its interval. A
+rank alone in its pipeline stage has no peers: it is compared with what it took before.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.straggler.evidence.episode import (
+from stepwatch.collector.analysis.episode import (
     Episode,
     Share,
     began,
     episode,
     share_of,
 )
-from stepwatch.collector.detect.straggler.evidence.rare import least_log_rarity, log_rarity
-from stepwatch.collector.detect.straggler.evidence.stalled_loads import log_alone, lost_to_stalls
+from stepwatch.collector.analysis.stage_change import GrownStage, grown_stages
+from stepwatch.collector.detect.observed import alone_in_stage
+from stepwatch.collector.detect.rare_stages import RareStage
+from stepwatch.collector.detect.straggler.rare import least_log_rarity, log_rarity
+from stepwatch.collector.detect.straggler.stalled_loads import log_alone, lost_to_stalls
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.bets import log_alarm
 from stepwatch.collector.state.evidence.buckets import BUCKET_SECONDS, Course
@@ -257,3 +262,73 @@ def _span(first_step: Integers, early_bucket: int, late_bucket: int) -> tuple[in
     """
     last = min(late_bucket + 2, len(first_step) - 1)
     return int(first_step[max(early_bucket - 1, 0)]), int(first_step[last])
+
+
+_SHARE_95 = 1.6449
+"""The 95 % quantile of the normal distribution."""
+
+
+def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[CostlyRank]:
+    """Return ranks alone in their `stage` (ranks,) whose work has grown for good, at a cost."""
+    if not (single_stages := _alone_in(stage)):
+        return []
+    return [
+        _lone_rank(
+            stage,
+            grown,
+            grown.lost / grown.change.sure,
+            grown.first_step,
+            grown.change.sure**2 / 2,
+            "compared with what it took before: it is alone in its stage",
+        )
+        for grown in grown_stages(course, stage)
+        if grown.stage in single_stages and grown.lost >= limits.least_lost_ratio
+    ]
+
+
+def alone_and_rarely_slow(
+    rare: Sequence[RareStage], stage: SmallIntegers, limits: Thresholds
+) -> list[CostlyRank]:
+    """Return ranks alone in their `stage` (ranks,) that are slow in some steps, at a cost."""
+    if not rare:  # nearly always
+        return []
+    single_stages = _alone_in(stage)
+    return [
+        _lone_rank(
+            stage,
+            rare_stage,
+            rare_stage.lost / math.sqrt(len(rare_stage.hits)),
+            int(rare_stage.window.steps[rare_stage.hits[0]]),
+            rare_stage.log_odds,
+            "compared with its other steps, and with other stages: it is alone in its stage",
+        )
+        for rare_stage in rare
+        if rare_stage.stage in single_stages and rare_stage.lost >= limits.least_lost_ratio
+    ]
+
+
+def _alone_in(stage: SmallIntegers) -> frozenset[int]:
+    """Return the stages with one rank."""
+    return frozenset(stage[alone_in_stage(stage)].tolist())
+
+
+def _lone_rank(
+    stage: SmallIntegers,
+    slow_stage: GrownStage | RareStage,
+    error: float,
+    since: int,
+    log_odds: float,
+    counts: str,
+) -> CostlyRank:
+    """Return the only rank in `slow_stage`; `error` is the standard error of its cost."""
+    lost = slow_stage.lost
+    return CostlyRank(
+        rank=int(np.flatnonzero(stage == slow_stage.stage)[0]),
+        phase=slow_stage.phase,
+        lost=Share(lost, lost - _SHARE_95 * error, lost + _SHARE_95 * error),
+        now=lost,
+        since=since,
+        span=(since, since),
+        log_odds=log_odds,
+        counts=counts,
+    )

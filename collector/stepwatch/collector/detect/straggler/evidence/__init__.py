@@ -1,1 +1,0 @@
-"""Evidence accumulated on ranks: which are slow beyond chance, and their cost."""
