@@ -9,9 +9,9 @@ import numpy as np
 
 from stepwatch.collector.analysis.beginnings import Beginning, beginning_of
 from stepwatch.collector.analysis.first_steps import SAME_TOKENS, FirstSteps, first_steps
-from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
+from stepwatch.collector.statistics.medians import median
 
 MOST_ALIKE, MOST_LOOKED_AT = 16, 64
 

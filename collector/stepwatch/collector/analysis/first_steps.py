@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.job import LiveJob
@@ -20,6 +19,7 @@ from stepwatch.collector.state.trackers.steps.step_history import (
     ROW,
     WARMUP_STEPS,
 )
+from stepwatch.collector.statistics.medians import median
 from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import StepFlag

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.change import Change, change_in
-from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.step_window import WORK
+from stepwatch.collector.statistics.change import Change, change_in
+from stepwatch.collector.statistics.medians import median
 from stepwatch.signals.arrays import Cube, Matrix, SmallIntegers, Vector
 
 LEAST_BEFORE, LEAST_AFTER = 3, 12

@@ -24,10 +24,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.chance import at_least
 from stepwatch.collector.analysis.pipeline_stages import known_stages, self_time, stage_work
 from stepwatch.collector.analysis.step_time_breakdown import Exposed
 from stepwatch.collector.state.evidence.step_window import Window
+from stepwatch.collector.statistics.tails import at_least
 from stepwatch.signals.arrays import Integers, Mask, Matrix, SmallIntegers, Vector
 
 LEAST_STEPS = 3

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.chance import log_alarms, log_among
 from stepwatch.collector.analysis.pipeline_stages import known_stages, self_time, stage_work
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.peers import without_each
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.evidence.step_window import WORK, Window
+from stepwatch.collector.statistics.tails import log_alarms, log_among
 from stepwatch.signals.arrays import Floats, Integers, Mask, MaskMatrix, Matrix, Vector
 
 RARE_STEPS = 512

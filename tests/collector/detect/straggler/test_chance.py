@@ -7,8 +7,8 @@ import pytest
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.straggler import LIMITS, detect
-from stepwatch.collector.detect.straggler.early import log_chance
 from stepwatch.collector.state.evidence.step_window import Window
+from stepwatch.collector.statistics.tails import log_chance
 from tests.collector.detect.windows import settle, slow, unknown_facts, window
 
 

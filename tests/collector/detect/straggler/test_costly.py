@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.episode import began, share_of
 from stepwatch.collector.detect.straggler import LIMITS
 from stepwatch.collector.detect.straggler.costly import (
     beyond_peers,
     costly_ranks,
 )
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
+from stepwatch.collector.statistics.episode import began
+from stepwatch.collector.statistics.intervals import share_of
 
 from .simulated import (
     Noise,

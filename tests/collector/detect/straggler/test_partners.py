@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.episode import Share
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.straggler import LIMITS, detect
 from stepwatch.collector.detect.straggler.costly import CostlyRank
@@ -16,6 +15,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.communication.collective_records import Group
 from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
+from stepwatch.collector.statistics.intervals import Share
 from stepwatch.signals.records import Kind, LifecycleEvent
 from tests.collector.detect.windows import slow, unknown_facts, window
 from tests.collector.made import JOB, lifecycle_rows, segment, state_rows, step_rows

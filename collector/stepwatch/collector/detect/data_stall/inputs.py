@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding, text_evidence
 from stepwatch.collector.detect.observed import observed_ranks, window_of
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.step_window import WORK
+from stepwatch.collector.statistics.medians import median
 from stepwatch.signals.phrases import ranks_text
 
 from . import detector

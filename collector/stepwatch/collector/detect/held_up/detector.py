@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.episode import Share, episode, share_of
 from stepwatch.collector.detect.finding import (
     LOST_SHARE,
     Evidence,
@@ -26,6 +25,8 @@ from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.held_up import LEVEL, LEVEL_OF_WORK, beyond_median
 from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.evidence.step_window import WORK
+from stepwatch.collector.statistics.episode import episode
+from stepwatch.collector.statistics.intervals import Share, share_of
 from stepwatch.signals.arrays import Integers, SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import ranks_text

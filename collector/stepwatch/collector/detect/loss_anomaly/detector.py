@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.medians import TO_DEVIATION, median
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
+from stepwatch.collector.statistics.medians import TO_DEVIATION, median
 from stepwatch.signals.arrays import Integers, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.analysis.medians import TO_DEVIATION
 from stepwatch.collector.analysis.stage_change import lasting_change, lost_ratio
 from stepwatch.collector.detect.finding import Confidence, Evidence, Finding, build_finding
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.statistics.medians import TO_DEVIATION
 from stepwatch.signals.names import Cause, FindingKind
 
 from .thresholds import Thresholds

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.change import Change
 from stepwatch.collector.analysis.stage_change import lasting_change, lost_ratio
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.evidence.buckets import Course
+from stepwatch.collector.statistics.change import Change
 from stepwatch.signals.arrays import SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 

@@ -15,13 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.episode import (
-    Episode,
-    Share,
-    began,
-    episode,
-    share_of,
-)
 from stepwatch.collector.analysis.stage_change import GrownStage, grown_stages
 from stepwatch.collector.detect.observed import alone_in_stage
 from stepwatch.collector.detect.rare_stages import RareStage
@@ -32,6 +25,12 @@ from stepwatch.collector.state.evidence.bets import log_alarm
 from stepwatch.collector.state.evidence.buckets import BUCKET_SECONDS, Course
 from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
+from stepwatch.collector.statistics.episode import (
+    Episode,
+    began,
+    episode,
+)
+from stepwatch.collector.statistics.intervals import NORMAL_95, Share, share_of
 from stepwatch.signals.arrays import (
     IntegerMatrix,
     Integers,
@@ -264,10 +263,6 @@ def _span(first_step: Integers, early_bucket: int, late_bucket: int) -> tuple[in
     return int(first_step[max(early_bucket - 1, 0)]), int(first_step[last])
 
 
-_SHARE_95 = 1.6449
-"""The 95 % quantile of the normal distribution."""
-
-
 def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[CostlyRank]:
     """Return ranks alone in their `stage` (ranks,) whose work has grown for good, at a cost."""
     if not (single_stages := _alone_in(stage)):
@@ -325,7 +320,7 @@ def _lone_rank(
     return CostlyRank(
         rank=int(np.flatnonzero(stage == slow_stage.stage)[0]),
         phase=slow_stage.phase,
-        lost=Share(lost, lost - _SHARE_95 * error, lost + _SHARE_95 * error),
+        lost=Share(lost, lost - NORMAL_95 * error, lost + NORMAL_95 * error),
         now=lost,
         since=since,
         span=(since, since),

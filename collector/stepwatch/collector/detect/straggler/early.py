@@ -23,6 +23,7 @@ from stepwatch.collector.detect.straggler.steps import (
 )
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.step_window import DEVICE, WORK
+from stepwatch.collector.statistics.tails import log_chance
 from stepwatch.signals.arrays import FloatMatrix, Floats, Mask, MaskMatrix, Vector
 
 _MAY_COME_TWICE = frozenset({"data", "other"})
@@ -338,16 +339,3 @@ def _other_excess(slow: SlowRank, steps: EvaluatedSteps, named: Collection[int])
     if 2 * left_out.sum() > len(part.ranks):
         left_out = part.ranks == slow.rank
     return np.asarray(excess[:, ~left_out])
-
-
-def log_chance(hits: int, steps: int, far_cells: int, cells: int) -> float:
-    """Return the log probability that a rank is far above its peers in `hits` of its `steps`.
-
-    The others are far above theirs in `far_cells` of their `cells`, and only those cells show the
-    rate. With none in 16, the probability of seven in a row is not 17**-7 but 1/18 * 2/19 * ... *
-    7/24.
-    """
-    draws = np.arange(hits)
-    chance = float(np.log((far_cells + 1.0 + draws) / (cells + 2.0 + draws)).sum())
-    ways = math.lgamma(steps + 1) - math.lgamma(hits + 1) - math.lgamma(steps - hits + 1)
-    return min(0.0, chance + ways)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.analysis.chance import at_least
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, exceeds
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.step_window import WORK
+from stepwatch.collector.statistics.tails import at_least
 from stepwatch.signals.arrays import FloatMatrix, Integers, Mask, MaskMatrix
 
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.chance import log_alarms, log_among
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import BUCKETS, Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
+from stepwatch.collector.statistics.tails import log_alarms, log_among
 from stepwatch.signals.arrays import (
     Cube8,
     IntegerCube,

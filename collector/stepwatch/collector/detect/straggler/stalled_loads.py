@@ -12,11 +12,11 @@ import math
 
 import numpy as np
 
-from stepwatch.collector.analysis.chance import log_among
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
 from stepwatch.collector.state.evidence.step_window import WORK
+from stepwatch.collector.statistics.tails import log_among
 from stepwatch.signals.arrays import Integers, Mask, Matrix, SmallIntegers, Vector
 
 _LEVEL = LEVELS.index(1.0)

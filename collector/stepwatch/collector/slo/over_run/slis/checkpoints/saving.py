@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stepwatch.collector.slo.over_run.poisson import share_interval
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.collector.slo.waste import Spent
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint
+from stepwatch.collector.statistics.intervals import share_interval
 
 _NONE = "no checkpoint is known: mark saves with Watch.checkpoint"
 

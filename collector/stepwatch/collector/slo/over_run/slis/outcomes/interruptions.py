@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from stepwatch.collector.quantities import seconds
-from stepwatch.collector.slo.over_run.poisson import poisson_interval, share_interval
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.statistics.intervals import poisson_interval, share_interval
 from stepwatch.signals.records import LifecycleEvent, StepFlag
 
 _DAY = 86_400.0

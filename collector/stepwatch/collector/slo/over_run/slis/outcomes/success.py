@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stepwatch.collector.job_states import FAILED, FINISHED, INTERRUPTED
-from stepwatch.collector.slo.over_run.poisson import share_interval
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.statistics.intervals import share_interval
 
 
 def job_success(facts: JobFacts) -> Reading:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.statistics.tails import log_silence
 from stepwatch.signals.arrays import Mask, Vector
 
 _RAMP_BUCKETS = 8
@@ -18,14 +19,6 @@ _RAMP_BETTER = 0.6
 """A line must leave this much less residual than a change, over at least this many buckets."""
 _MAY_BE_OVER_LOG = 1.0
 """A tail without cost that is this improbable during slowness is excluded from the cost."""
-
-
-class Share(NamedTuple):
-    """A share of the time, with the bounds of its interval."""
-
-    share: float
-    low: float
-    high: float
 
 
 class Episode(NamedTuple):
@@ -56,22 +49,16 @@ def episode(net: Vector, seconds: Vector) -> Episode:
     is_far = share >= min(float(share.mean()), float(share.max()))
     shows = share >= float(share[is_far].mean()) / 2
     last = int(np.flatnonzero(shows)[-1])
-    log_over = _log_over(
+    log_over = log_silence(
         shows[: last + 1], float(seconds[begin + last + 1 :].sum() / seconds.mean())
     )
     fell, sure = _fall(net[begin:], seconds[begin:])
     tail = float(seconds[begin + fell :].sum() / seconds.mean())
-    noisy = min(sure, _log_over(shows[:fell], tail))
+    noisy = min(sure, log_silence(shows[:fell], tail))
     if noisy > log_over and shows[:fell].any():
         last, log_over, shows[fell:] = fell - 1, noisy, False
     end = begin + last + 1 if log_over >= _MAY_BE_OVER_LOG else len(net)
     return Episode(begin, end, np.append(np.zeros(begin, np.bool_), shows), log_over)
-
-
-def _log_over(shows: Mask, tail: float) -> float:
-    """Return the log odds against `tail` more buckets without a sign, if the slowness lasted."""
-    often = (int(shows.sum()) + 0.5) / (len(shows) + 1.0)
-    return -math.log1p(-often) * tail
 
 
 def _fall(net: Vector, seconds: Vector) -> tuple[int, float]:
@@ -139,24 +126,3 @@ def _rises_from(share: Vector, begin: int) -> int | None:
         if residual < best:
             best, where = residual, first
     return where if best < _RAMP_BETTER * change else None
-
-
-def share_of(net: Vector, seconds: Vector) -> Share:
-    """Return the time share with its 90 % interval, from the scatter between buckets.
-
-    The bounds are -inf and inf with fewer than three buckets.
-    """
-    count, total = len(net), float(seconds.sum())
-    share = float(net.sum()) / total
-    if count < 3:
-        return Share(share, -math.inf, math.inf)
-    scatter = float(((net - share * seconds) ** 2).sum()) * count / (count - 1)
-    error = _t_quantile(count - 1) * math.sqrt(scatter) / total
-    return Share(share, share - error, share + error)
-
-
-def _t_quantile(freedom: int) -> float:
-    """Return Student's t 95 % quantile: the first terms of its expansion about the normal one."""
-    z = 1.6449
-    first = (z**3 + z) / (4 * freedom)
-    return z + first + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

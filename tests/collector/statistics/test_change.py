@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.change import change_in
 from stepwatch.collector.analysis.stage_change import grown_stages, lasting_change, lost_ratio
 from stepwatch.collector.detect.finding import Confidence
 from stepwatch.collector.detect.slow_collective import LIMITS
@@ -13,6 +12,7 @@ from stepwatch.collector.detect.slow_collective.lasting import detect_lasting
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.evidence.step_window import WORK
+from stepwatch.collector.statistics.change import change_in
 from stepwatch.signals.arrays import Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 from tests.collector.courses import not_held_up

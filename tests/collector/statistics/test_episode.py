@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.collector.analysis.episode import episode
 from stepwatch.collector.detect.straggler import LIMITS
 from stepwatch.collector.detect.straggler.costly import costly_ranks
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
-
-from .simulated import advance, lognormal, window_of, work_of
+from stepwatch.collector.statistics.episode import episode
+from tests.collector.detect.straggler.simulated import advance, lognormal, window_of, work_of
 
 STEP = 0.5
 FIRST = 120

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from stepwatch.signals.arrays import Integers, Vector
+from stepwatch.signals.arrays import Integers, Mask, Vector
 
 
 @lru_cache(maxsize=4096)
@@ -67,3 +67,25 @@ def log_among(counts: Integers, total: Integers | Vector, chance: Vector) -> Vec
     """
     share = np.divide(counts, total, out=np.zeros(len(counts)), where=total > 0)
     return np.asarray(total * divergence(share, chance))
+
+
+def log_chance(hits: int, steps: int, far_cells: int, cells: int) -> float:
+    """Return the log probability that a rank is far above its peers in `hits` of its `steps`.
+
+    The others are far above theirs in `far_cells` of their `cells`, and only those cells show the
+    rate. With none in 16, the probability of seven in a row is not 17**-7 but 1/18 * 2/19 * ... *
+    7/24.
+    """
+    draws = np.arange(hits)
+    chance = float(np.log((far_cells + 1.0 + draws) / (cells + 2.0 + draws)).sum())
+    ways = math.lgamma(steps + 1) - math.lgamma(hits + 1) - math.lgamma(steps - hits + 1)
+    return min(0.0, chance + ways)
+
+
+def log_silence(shows: Mask, tail: float) -> float:
+    """Return the log odds against `tail` more buckets without a sign, if what they show lasted.
+
+    `shows` (buckets,) marks the buckets with a sign (Krichevsky, Trofimov 1981).
+    """
+    often = (int(shows.sum()) + 0.5) / (len(shows) + 1.0)
+    return -math.log1p(-often) * tail

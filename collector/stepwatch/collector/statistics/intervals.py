@@ -1,12 +1,27 @@
-"""Exact intervals for rates with few events, and for shares with few trials. Pure."""
+"""Intervals: exact for rates with few events and shares with few trials; of a share of time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
+
+from stepwatch.signals.arrays import Vector
 
 _TAIL = 0.05
 """Probability in each of the two tails: a 90 % interval."""
+
+
+NORMAL_95 = 1.6449
+"""The 95 % quantile of the normal distribution."""
+
+
+class Share(NamedTuple):
+    """A share of the time, with the bounds of its interval."""
+
+    share: float
+    low: float
+    high: float
 
 
 def poisson_interval(count: int) -> tuple[float, float]:
@@ -76,3 +91,24 @@ def _root(rises_or_falls: Callable[[float], float], low: float, high: float) -> 
         else:
             low = middle
     return (low + high) / 2
+
+
+def share_of(net: Vector, seconds: Vector) -> Share:
+    """Return the time share with its 90 % interval, from the scatter between buckets.
+
+    The bounds are -inf and inf with fewer than three buckets.
+    """
+    count, total = len(net), float(seconds.sum())
+    share = float(net.sum()) / total
+    if count < 3:
+        return Share(share, -math.inf, math.inf)
+    scatter = float(((net - share * seconds) ** 2).sum()) * count / (count - 1)
+    error = _t_quantile(count - 1) * math.sqrt(scatter) / total
+    return Share(share, share - error, share + error)
+
+
+def _t_quantile(freedom: int) -> float:
+    """Return Student's t 95 % quantile: the first terms of its expansion about the normal one."""
+    z = NORMAL_95
+    first = (z**3 + z) / (4 * freedom)
+    return z + first + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.medians import TO_DEVIATION, median
+from stepwatch.collector.statistics.medians import TO_DEVIATION, median
 from stepwatch.signals.arrays import Vector
 
 _MEDIAN_COST = math.pi / 2

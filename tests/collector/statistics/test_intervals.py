@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.collector.slo.over_run.poisson import poisson_interval, share_interval
+from stepwatch.collector.statistics.intervals import poisson_interval, share_interval
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Probabilities, intervals, medians, and changes in a series: pure arithmetic on arrays."""
