@@ -74,18 +74,20 @@ def test_a_slow_rank_is_named_once_by_its_worst_phase() -> None:
     assert [(item.rank, item.phase) for item in findings_of(step_window)] == [(5, "backward")]
 
 
-def test_certain_trouble_is_named_after_five_seconds_and_doubt_after_six_steps() -> None:
-    """The steps are 1.7 s long where it is certain."""
+def test_certain_trouble_is_named_after_eight_seconds_and_doubt_after_six_steps() -> None:
+    """A usual step takes one second."""
 
-    def count(seconds: float) -> int:
+    def count(seconds: float, phase: str = "forward") -> int:
         for steps in range(1, 12):
             step_window = window(40 + steps, 8)
-            slow(step_window, 2, "forward", seconds, since=40)
+            slow(step_window, 2, phase, seconds, since=40)
             if findings_of(step_window):
                 return steps
         return 99
 
-    assert count(0.8) == LIMITS.certain_long_steps
+    assert count(0.8) == 5
+    assert count(20.0) == LIMITS.certain_few_steps
+    assert count(20.0, "data") == LIMITS.certain_few_steps + 1
     assert count(0.2) == LIMITS.least_steps
 
 
@@ -371,7 +373,8 @@ def test_peers_are_the_others_of_the_stage(stages: list[int], seed: int) -> None
 
 
 def test_too_few_steps_say_nothing() -> None:
-    for steps in range(LIMITS.certain_steps):
+    """Steps of 1.9 s: five take more than `certain_seconds`."""
+    for steps in range(5):
         step_window = window(steps, 4)
         if steps:
             slow(step_window, 1, "forward", 0.9, since=0)

@@ -26,10 +26,10 @@ RARE_STEPS = 512
 """Number of newest steps evaluated, if the jobs' windows hold as many."""
 PHASES = tuple(name for name in WORK if name != "other")
 """The compared phases: outside all phases a rank may evaluate or save without a mark."""
-USUAL_LONG_LOST, MOST_USUAL_LONG = 0.005, 0.01
+USUAL_LONG_LOST = 0.005
 """Long steps of a healthy stage or rank: each level's cost half a percent of its time.
 
-At most one step in a hundred is long, and this rate counts as one long step of a quiet stage.
+This rate counts as one long step of a quiet stage.
 """
 LEAST_LOG_AMONG, LEAST_LOG_ALONE = 8.0, 7.0
 """Minimum log odds against long steps hitting this stage by chance: e**-8, or e**-7.
@@ -85,7 +85,7 @@ def find_rare(window: Window) -> list[RareStage]:
     least = math.log(max(1.0, stages * len(LEVELS) / ALARMS_A_DAY))
     numbers, rare_by_column = np.unique(window.stage), dict[int, RareStage]()
     for level in LEVELS:
-        usual = min(MOST_USUAL_LONG, USUAL_LONG_LOST / level)
+        usual = USUAL_LONG_LOST / level
         long = excess >= level
         odds = _log_odds(long, usual, steps_a_day)
         for column in np.flatnonzero(odds >= least).tolist():

@@ -49,7 +49,7 @@ def test_a_phase_that_is_not_worth_a_look_has_nobody(
     assert [name for name in WORK if persistent(evaluated, name, LIMITS)] == [
         name for name in looked_at if persistent(evaluated, name, LIMITS)
     ]
-    if not ends_before and not noise and lasts >= LIMITS.certain_steps <= steps and share >= 1.0:
+    if not ends_before and not noise and lasts >= LIMITS.least_steps <= steps and share >= 1.0:
         assert phase in looked_at
 
 

@@ -200,7 +200,7 @@ def _costly(
     loss_episode = episode(net, course.seconds)
     while_it_lasts = slice(loss_episode.begin, loss_episode.end)
     lost = share_of(net[while_it_lasts], course.seconds[while_it_lasts])
-    if lost.low < limits.least_lost_low or lost.share < limits.least_lost_ratio:
+    if lost.low < limits.least_lost_ratio / 2 or lost.share < limits.least_lost_ratio:
         return None
     if loss_episode.log_over >= limits.least_log_over:
         return None

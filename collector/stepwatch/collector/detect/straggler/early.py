@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -44,7 +43,7 @@ def worth_a_look(steps: EvaluatedSteps, phases: Sequence[str], limits: Threshold
     phases = _slow_last(steps, phases, limits)
     if not phases:
         return phases
-    newest = max(limits.window_steps, limits.certain_steps)
+    newest = limits.window_steps
     owns = [steps.self_time(phase, newest) for phase in phases]
     self_seconds, count = np.concatenate(owns), len(owns[0])
     peers = steps.peers(self_seconds)
@@ -73,7 +72,7 @@ def _slow_last(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds)
 
 def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:
     """Return ranks that exceed their peers in `phase` in most newest steps, or certainly in few."""
-    newest = max(limits.window_steps, limits.certain_steps)
+    newest = limits.window_steps
     self_seconds = steps.self_time(phase, newest)
     peers = steps.peers(self_seconds, phase)
     slow = _is_slow(steps, phase, self_seconds, peers, limits)
@@ -113,25 +112,10 @@ def _named(
     limits: Thresholds,
 ) -> Mask:
     """Return ranks that are slow in most of the newest steps, or certainly in few."""
-    least = [
-        (limits.certain_steps, 0.0),
-        (limits.certain_long_steps, limits.certain_long_seconds),
-    ]
-    if phase not in _MAY_COME_TWICE:
-        least.append((limits.certain_few_steps, limits.certain_few_seconds))
     seconds = steps.step_seconds[-len(self_seconds) :]
-    certain = _is_certain(self_seconds, peers, seconds, least, limits)
-    if len(steps.stages.single_ranks):  # no peer shows whether it is chance
-        least = [least[0], (limits.certain_long_steps, limits.certain_alone_seconds)]
-        certain_limits = replace(
-            limits,
-            certain_ratio=limits.certain_alone_ratio,
-            certain_excess_ratio=limits.certain_alone_excess_ratio,
-        )
-        single_ranks = steps.stages.single_ranks
-        certain[single_ranks] = _is_certain(self_seconds, peers, seconds, least, certain_limits)[
-            single_ranks
-        ]
+    fewest = limits.certain_few_steps + (phase in _MAY_COME_TWICE)
+    certain = _is_certain(self_seconds, peers, seconds, fewest, limits)
+    certain[steps.stages.single_ranks] = False  # no peer shows whether it is chance
     return _is_persistent(slow, limits) | certain
 
 
@@ -171,21 +155,21 @@ def _is_certain(
     self_seconds: FloatMatrix,
     peers: FloatMatrix,
     step_seconds: Vector,
-    least: Sequence[tuple[int, float]],
+    fewest: int,
     limits: Thresholds,
 ) -> Mask:
-    """Return ranks that are very slow in each of the newest few steps.
+    """Return ranks that are very slow in each of the newest steps that take `certain_seconds`.
 
-    Each pair in `least` is a step count and the seconds that these steps must take together.
+    There must be at least `fewest` of them. Worked example: steps of 5, 5 and 1 s, newest last,
+    take 8 s from the first on: all three must be very slow.
     """
-    very = exceeds(
-        self_seconds, peers, step_seconds, limits.certain_ratio, limits.certain_excess_ratio
-    )
-    is_certain = np.zeros(self_seconds.shape[1], dtype=np.bool_)
-    for steps, seconds in least:
-        if len(very) >= steps and float(step_seconds[-steps:].sum()) >= seconds:
-            is_certain |= very[-steps:].all(axis=0)
-    return is_certain
+    lasted = np.cumsum(step_seconds[::-1])
+    steps = max(fewest, int(np.searchsorted(lasted, limits.certain_seconds)) + 1)
+    if len(step_seconds) < steps:
+        return np.zeros(self_seconds.shape[1], dtype=np.bool_)
+    ratios = limits.certain_ratio, limits.certain_excess_ratio
+    very = exceeds(self_seconds[-steps:], peers[-steps:], step_seconds[-steps:], *ratios)
+    return very.all(axis=0)
 
 
 def _since(slow: Mask, self_seconds: Floats, peers: Floats, limits: Thresholds) -> int:

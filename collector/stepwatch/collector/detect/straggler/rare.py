@@ -61,7 +61,7 @@ def log_rarity(
             counts = begun[:, index].sum(axis=0)
             if int(counts.max(initial=0)) < _FEWEST:
                 continue
-            usual = min(limits.most_usual_long, limits.usual_long_lost / level)
+            usual = limits.usual_long_lost / level
             peers = lately.peers(begun[:, index], usual)
             among = peers.log_among(counts)
             fewest = min(limits.least_log_among_peers, limits.least_log_alone)

@@ -56,7 +56,7 @@ def cause_of(
     the host is the host's: launch-bound. `step` is in seconds.
     """
     on_device = phase != "data" and not math.isnan(excess.idle)
-    if on_device and excess.idle < limits.launch_share * excess.seconds:
+    if on_device and excess.idle < limits.cause_share * excess.seconds:
         return Cause.SLOW_COMPUTE
     if _waits_for_a_cpu(rank, excess.seconds, step, facts, limits):
         return Cause.CPU_CONTENTION
@@ -75,7 +75,7 @@ def _waits_for_a_cpu(
     computes = (float(facts.cpu_ratio[rank]) - _usual(facts.cpu_ratio, rank)) * step
     if computes > more:  # a rank with more work queues for longer, too
         return False
-    share = limits.run_queue_share
+    share = limits.cause_share
     if queue >= limits.run_queue_pressure and _computes_as_its_peers(rank, facts, limits):
         share = limits.pressed_share
     return more >= share * excess

@@ -17,36 +17,19 @@ class Thresholds:
     """Steps: how many in the window, newest included, must show the excess. One or two noisy steps
     raise nothing.
     """
-    certain_steps: int = 5
-    """Steps: a certainly slow rank is named after this many of the newest, without exception. Each
-    is above its peers by `certain_ratio` and costs `certain_excess_ratio`.
-    """
-    certain_long_steps: int = 3
-    """Steps: the same for fewer that together take `certain_long_seconds`. Chance is also checked
-    for so few steps, by how often and how far other ranks exceed their peers.
-    """
-    certain_long_seconds: float = 5.0
-    """Seconds: the total of `certain_long_steps`. A momentary host slowdown is over after that
-    time, and one pause of a rank, however long, is one step.
-    """
     certain_few_steps: int = 2
-    """Steps: even fewer are enough if together they take `certain_few_seconds`, except for data,
-    for which a rank may wait twice in a row at an epoch's start.
+    """Steps: fewer are enough if together they take `certain_seconds`; one more in a phase in which
+    a rank may be long twice in a row, as for data at an epoch's start. Chance is also checked for
+    so few steps, by how often and how far other ranks exceed their peers.
     """
-    certain_few_seconds: float = 8.0
-    """Seconds: the total of `certain_few_steps`."""
+    certain_seconds: float = 8.0
+    """Seconds: the total of so few steps. A momentary host slowdown is over after that time, and
+    one pause of a rank, however long, is one step.
+    """
     certain_ratio: float = 2.0
     """Ratio: self time over the peers' in each of the certain steps."""
     certain_excess_ratio: float = 0.25
     """Share: the excess in each of the certain steps."""
-    certain_alone_seconds: float = 8.0
-    """Seconds: the total of certain steps for a rank alone in its stage. It is compared only with
-    its baseline, so its excess must be longer and larger.
-    """
-    certain_alone_ratio: float = 2.5
-    """Ratio: the same as `certain_ratio` for a rank alone in its stage."""
-    certain_alone_excess_ratio: float = 0.3
-    """Share: the same as `certain_excess_ratio` for a rank alone in its stage."""
     least_ratio: float = 1.5
     """Ratio: self time over the peers'. Fail-slow jobs are reported to run 1.34x slower on average;
     a rank that is 1.5x slower than its peers in a phase is beyond the noise of shared hosts.
@@ -58,8 +41,10 @@ class Thresholds:
     """
     least_excess_ratio: float = 0.15
     """Share: the excess over the peers in the step. Less is not worth acting at night."""
-    run_queue_share: float = 0.5
-    """Share: the excess that must be run-queue time before the host's CPUs are the cause."""
+    cause_share: float = 0.5
+    """Share: the excess that the wait for a CPU, or the device's wait for its host, must explain
+    before it is the cause: most of it.
+    """
     run_queue_pressure: float = 0.25
     """Share: from this part of the time on the run queue, `pressed_share` is enough, because the
     readings of the last seconds cover other steps than the window. A node with a CPU for each rank
@@ -70,10 +55,6 @@ class Thresholds:
     usual_cpu_ratio: float = 1.2
     """Ratio: a rank that uses more CPU than its peers by this factor has more work, so
     `pressed_share` does not apply.
-    """
-    launch_share: float = 0.5
-    """Share: the device's excess that must be waiting for the host before the host is the cause:
-    most of it.
     """
     intermittent_spans: tuple[int, ...] = (24, 48)
     """Steps: the spans evaluated for an intermittently slow rank; the first with a finding counts.
@@ -112,9 +93,7 @@ class Thresholds:
     """
     least_lost_ratio: float = 0.02
     """Share: the least cost of a rank, even beyond chance. Less than two percent is not acted on.
-    """
-    least_lost_low: float = 0.01
-    """Share: the lower bound of the cost's 90 % interval. Two percent must be clearly above zero.
+    The lower bound of its 90 % interval must be half of it.
     """
     least_lost_unsure: float = 0.05
     """Share: the cost of a finding from only a few steps. The goodput objective leaves five
@@ -132,8 +111,6 @@ class Thresholds:
     """Share: the cost of a healthy rank's long steps at each level, half a percent of its time. It
     counts as one long step of a peer, so the peers' rate is learnt within minutes.
     """
-    most_usual_long: float = 0.01
-    """Share: a healthy rank's long steps, one in a hundred at most."""
     least_log_among_peers: float = 8.0
     """Log odds: against the long steps hitting this rank rather than its peers by chance, e**-8, in
     a job that has them by nature.
