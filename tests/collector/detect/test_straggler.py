@@ -242,59 +242,14 @@ def test_the_run_queue_is_blamed_only_when_it_holds_the_excess() -> None:
     assert finding.cause == "slow-compute"
 
 
-def intermittent(
-    step_window: Window,
-    rank: int,
-    period: int,
-    seconds: float = 0.9,
-    since: int = 0,
-    phase: str = "forward",
-) -> Window:
-    step_window.planes[phase][since::period, rank] += 0.9
-    settle(step_window)
-    return step_window
-
-
-@pytest.mark.parametrize("period", [2, 3, 4, 5])
-@pytest.mark.parametrize(("ranks", "stages"), [(4, 1), (4, 2), (4, 4), (8, 2), (64, 4)])
-def test_a_rank_that_is_slow_now_and_then(ranks: int, stages: int, period: int) -> None:
-    for rank in (0, ranks - 1):
-        step_window = window(64, ranks, stages, noise=0.1, seed=rank)
-        (finding,) = findings_of(intermittent(step_window, rank, period, since=3))
-        assert (finding.rank, finding.phase) == (rank, "forward")
-        assert finding.began_step == 103
-        assert "intermittently, in " in finding.summary
-        assert finding.lost_ratio == pytest.approx(0.9 / (period + 0.9), rel=0.35)
-
-
-def test_intermittent_says_how_often() -> None:
-    step_window = intermittent(window(60, 4), 1, 3, since=36, phase="backward")
-    (finding,) = findings_of(step_window)
-    assert "slow in backward intermittently, in 8 of the last 24 steps since step 136" in (
-        finding.summary
-    )
-
-
-def test_intermittent_with_random_gaps_on_a_noisy_host() -> None:
-    named = []
-    for seed in range(50):
-        generator = np.random.default_rng(seed)
-        step_window = window(64, 8, 2, noise=0.2, seed=seed)
-        step_window.planes["forward"][generator.random(64) < 0.33, 5] += 1.0
-        settle(step_window)
-        named.append([item.rank for item in findings_of(step_window)])
-    assert all(ranks in ([], [5]) for ranks in named)
-    assert named.count([5]) >= 48
-
-
-def test_one_long_pause_of_a_rank_is_not_intermittent() -> None:
+def test_one_long_pause_of_a_rank_is_no_slow_rank() -> None:
     step_window = window(64, 4, noise=0.1)
     step_window.planes["forward"][50:57, 2] += 0.9
     settle(step_window)
     assert findings_of(step_window) == []
 
 
-def test_intermittent_slowness_that_stopped_is_not_named() -> None:
+def test_occasional_slowness_that_stopped_is_not_named() -> None:
     step_window = window(80, 4, noise=0.1)
     step_window.planes["forward"][20:60:3, 2] += 0.9
     settle(step_window)

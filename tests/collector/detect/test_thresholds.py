@@ -10,7 +10,7 @@ import pytest
 from stepwatch.agent.probes.disk.latency import LIMITS as DISK
 from stepwatch.agent.probes.host.limits import LIMITS as HOST
 from stepwatch.agent.probes.topology.placement import LIMITS as TOPOLOGY
-from stepwatch.collector.detect import straggler
+from stepwatch.collector.detect import data_skew, straggler
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.registry import discover, find
@@ -36,7 +36,8 @@ classes:
   research:
     slos: [goodput]
     thresholds:
-      straggler: {least_ratio: 3.0, certain_ratio: 3, intermittent_spans: [24]}
+      straggler: {least_ratio: 3.0, certain_ratio: 3}
+      data-skew: {block_steps: [24]}
       slow-collective:
         least_steps: 7
   production:
@@ -115,14 +116,15 @@ def test_a_class_has_its_own_changes_or_those_of_all_others(site: Path) -> None:
     research = objectives.thresholds_for("research")
     changed = research[type(straggler.LIMITS)]
     assert (changed.least_ratio, changed.certain_ratio) == (3.0, 3.0)
-    assert isinstance(changed.certain_ratio, float) and changed.intermittent_spans == (24,)
+    assert isinstance(changed.certain_ratio, float)
+    assert research[type(data_skew.LIMITS)].block_steps == (24,)
     assert changed.least_steps == straggler.LIMITS.least_steps
-    assert len(research) == 2
+    assert len(research) == 3
     assert objectives.thresholds_for("production") == {}
     (others,) = objectives.thresholds_for("unlisted").values()
     assert others.least_seconds == 60.0
     assert read_thresholds(None) == {} and read_objectives().thresholds_for("research") == {}
-    assert [change.line for change in read_changes(site, "unlisted")] == [14]
+    assert [change.line for change in read_changes(site, "unlisted")] == [15]
     assert "thresholds of classes changed" in objectives.changes_since(read_objectives(None, site))
 
 
@@ -150,8 +152,8 @@ def test_detectors_without_findings_run_again_after_a_change(site: Path) -> None
         ("straggler: {least_ratio: 0}", "straggler.least_ratio", "above 0, such as 1.5"),
         ("straggler: {least_steps: -3}", "straggler.least_steps", "a whole number above 0"),
         ("straggler: {least_steps: 2.5}", "straggler.least_steps", "a whole number above 0"),
-        ("straggler: {intermittent_spans: 24}", "intermittent_spans", "above 0, such as [24, 48]"),
-        ("straggler: {intermittent_spans: []}", "intermittent_spans", "list of whole numbers"),
+        ("data-skew: {block_steps: 24}", "block_steps", "above 0, such as [8, 16, 32]"),
+        ("data-skew: {block_steps: []}", "block_steps", "list of whole numbers"),
         ("straggler: {least_ratio: 0.5}", "straggler.least_ratio", "a ratio above 1, such as 1.5"),
         ("straggler: {least_steps: 9}", "straggler.least_steps", "no verdict is possible"),
         ("straggler: 3", "straggler", "write its thresholds with their values"),

@@ -52,6 +52,18 @@ def test_slow_in_every_step_is_named_within_two_minutes(ranks: int, factor: floa
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8, 64])
+@pytest.mark.parametrize("period", [2, 3, 5])
+def test_slow_in_every_second_to_fifth_step_is_named_within_minutes(
+    ranks: int, period: int
+) -> None:
+    report = named(slowed(ranks, 1.9, period, 0.1))
+    assert report is not None
+    seconds, costly = report
+    assert (costly.rank, costly.since) == (ranks - 1, 0)
+    assert seconds <= 150.0
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8, 64])
 @pytest.mark.parametrize("factor", [1.7, 2.0, 5.0])
 def test_one_slow_step_in_ten_is_named_within_five_minutes(ranks: int, factor: float) -> None:
     report = named(slowed(ranks, factor, 10, 0.05))

@@ -2,9 +2,9 @@
 
 Self time excludes every wait, so the slow rank has more of it, while the ranks that it delays show
 wait. Peers are the other ranks in its pipeline stage; a rank without peers is compared with its own
-baseline. A rank that is far slower than its peers, persistently or intermittently, is found within
-seconds, unless the other ranks' rate of such steps makes chance a possible reason. Smaller or rarer
-slowness is found by the evidence from all steps (`costly`).
+baseline. A rank that is far slower than its peers in nearly every step is found within seconds,
+unless the other ranks' rate of such steps makes chance a possible reason. Smaller or rarer slowness
+is found by the evidence from all steps (`costly`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from stepwatch.collector.detect.peers import peers_of
 from stepwatch.collector.detect.steps import usable_steps
 from stepwatch.collector.detect.straggler.costly import CostlyRank
 from stepwatch.collector.detect.straggler.early import beyond_chance, persistent, worth_a_look
-from stepwatch.collector.detect.straggler.intermittent import intermittent
 from stepwatch.collector.detect.straggler.partners import Partners
 from stepwatch.collector.detect.straggler.report import RankFacts, finding_of
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, evaluated_steps
@@ -57,27 +56,14 @@ def detect(
     slow = [rank for phase in looked_at for rank in persistent(steps, phase, limits)]
     together = {rank.rank for rank in slow}
     slow = [rank for rank in slow if beyond_chance(rank, steps, limits, together)]
-    costs = {rank.rank: rank for rank in costly}
+    costs = {rank.rank: rank for rank in reversed(costly)}  # the costliest of a rank's
     slow = [rank._replace(cost=costs.get(rank.rank), by_steps=True) for rank in slow]
     findings = _worst_phase([finding_of(rank, steps, facts, limits) for rank in slow])
     named = {rank.rank for rank in slow}
-    repeated = intermittent(steps, named, limits)
-    unsteady = [rank for rank in repeated if beyond_chance(rank, steps, limits)]
-    named |= {rank.rank for rank in unsteady}
-    remaining: dict[int, CostlyRank] = {}
-    for costly_rank in costly:
-        if costly_rank.rank not in named:
-            remaining.setdefault(costly_rank.rank, costly_rank)
-    unsteady += [accumulated(costly_rank, steps) for costly_rank in remaining.values()]
-    reported = [(rank, finding_of(rank, steps, facts, limits)) for rank in unsteady]
-    # A finding that costs too little to be reported does not exclude others, either.
-    reported = [
-        (rank, finding)
-        for rank, finding in reported
-        if rank.rank in costs or is_worth_it(finding, limits)
-    ]
+    remaining = [accumulated(rank, steps) for number, rank in costs.items() if number not in named]
+    reported = [(rank, finding_of(rank, steps, facts, limits)) for rank in remaining]
     if partners is not None:
-        reported = _beyond_partners(reported, {rank.rank for rank in slow}, partners, numbers)
+        reported = _beyond_partners(reported, named, partners, numbers)
     findings += [finding for _, finding in reported]
     return sorted(findings, key=lambda finding: -finding.severity)
 

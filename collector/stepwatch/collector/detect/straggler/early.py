@@ -225,10 +225,6 @@ def beyond_chance(
     if more_tokens_explain(slow, steps):
         return False
     other_excess, rank_excess = _other_excess(slow, steps, named), slow.self_seconds - slow.peers
-    if slow.step_count:
-        level = float(np.median(rank_excess[slow.shows])) / 2
-        far_count, excess = far_alone(other_excess, level, limits)
-        return far_count <= limits.intermittent_peers_rate * len(excess)
     newest_excess = rank_excess[slow.since :]
     level = float(np.median(newest_excess)) / 2
     far_count, excess = far_alone(other_excess, level, limits)

@@ -56,37 +56,6 @@ class Thresholds:
     """Ratio: a rank that uses more CPU than its peers by this factor has more work, so
     `pressed_share` does not apply.
     """
-    intermittent_spans: tuple[int, ...] = (24, 48)
-    """Steps: the spans evaluated for an intermittently slow rank; the first with a finding counts.
-    A rank that is slow in every third step shows in 24, one in every fifth in 48.
-    """
-    intermittent_usual_quantile: float = 0.25
-    """Quantile: a rank's usual time over its own steps, so that slowness in every second step is
-    visible.
-    """
-    intermittent_ratio: float = 1.6
-    """Ratio: in a slow step all work is this much longer than the peers' and than the rank's usual
-    work. Single steps on shared hosts are that long, but rarely.
-    """
-    intermittent_excess_ratio: float = 0.25
-    """Share: the cost of a slow step in the usual step."""
-    intermittent_episodes: int = 4
-    """Episodes: the fewest separate ones. One pause of a rank, however long, is not "again and
-    again".
-    """
-    intermittent_gap: float = 2.5
-    """Mean gaps: it persists while the newest slow step is at most this many ago."""
-    intermittent_chance: float = 1e-6
-    """Probability: the binomial chance of at least so many slow steps at the other ranks' rate,
-    times the number of ranks. Noise on shared hosts slows every rank at random; windows overlap, so
-    this allows one false name in some hundred thousand independent windows with the longest span.
-    """
-    intermittent_usual_rate: float = 0.01
-    """Share: the slow steps that every rank is allowed, however quiet the others are."""
-    intermittent_peers_rate: float = 0.05
-    """Share: above this rate on the others, the work differs by nature, and only accumulated
-    evidence decides.
-    """
     false_alarms_a_day: float = 0.02
     """Alarms a day: how many evidence may raise by chance in one job, over all its ranks, without a
     slow rank. It is two fifths of the 0.05 a day that all detectors together may raise.
