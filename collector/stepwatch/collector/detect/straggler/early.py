@@ -169,7 +169,7 @@ def _is_certain(
         return np.zeros(self_seconds.shape[1], dtype=np.bool_)
     ratios = limits.certain_ratio, limits.certain_excess_ratio
     very = exceeds(self_seconds[-steps:], peers[-steps:], step_seconds[-steps:], *ratios)
-    return very.all(axis=0)
+    return np.asarray(very.all(axis=0))
 
 
 def _since(slow: Mask, self_seconds: Floats, peers: Floats, limits: Thresholds) -> int:
