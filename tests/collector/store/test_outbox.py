@@ -32,6 +32,7 @@ from tests.collector.made import HandClock, body, run_segments
 
 RUN = run_segments(60, excess={(2, "forward"): 0.2}, slow_from=30)
 URL = "http://receiver.test/hook"
+BRIDGE = "bridge"
 
 
 class Receiver:
@@ -53,8 +54,8 @@ class Receiver:
 
 
 def notifying(box: Outbox, post: Post) -> Notifiers:
-    """What `--notify-url` makes, with another way to send."""
-    return Notifiers(box, [receivers.Receiver("", lambda: URL)], post)
+    """A webhook with another way to send."""
+    return Notifiers(box, [receivers.Webhook(BRIDGE, lambda: URL)], post)
 
 
 class Time:
@@ -70,7 +71,7 @@ class Time:
 def write(store: Store, key: str, time_s: float = 1.0) -> None:
     document = {"key": key, "at": time_s}
     with store.engine.begin() as connection:
-        outbox.add_notices(connection, [Notice(key, "job", document)], lambda _: 0)
+        outbox.add_notices(connection, [Notice(key, "job", document, BRIDGE)], lambda _: 0)
 
 
 def test_what_happens_to_incidents_is_sent_once(opened: Store) -> None:
@@ -103,7 +104,7 @@ def test_whoever_lost_its_lease_tells_nobody(opened: Store) -> None:
     leases[0].claim(["job"])
     leases[0].leave()
     leases[1].claim(["job"])
-    notice = Notice("key", "job", {"key": "key", "at": 1.0})
+    notice = Notice("key", "job", {"key": "key", "at": 1.0}, BRIDGE)
     incident = {"id": "x", "job": "job", "kind": "hang", "state": "open", "opened_at": 1.0}
     with pytest.raises(LeaseLostError):
         opened.save_evaluation("job", [], [incident], Lease("job", "old", 1), [notice])
@@ -150,7 +151,9 @@ def test_what_nobody_sends_is_given_up_after_a_day(opened: Store) -> None:
     clock = Time()
     box = Outbox(opened.engine, clock)
     with opened.engine.begin() as connection:
-        outbox.add_notices(connection, [Notice("key", "job", {"key": "key", "at": 1.0})], clock)
+        outbox.add_notices(
+            connection, [Notice("key", "job", {"key": "key", "at": 1.0}, BRIDGE)], clock
+        )
     box.prune()
     assert box.counts()["pending"] == 1
     for unsent in (1, 0):
@@ -166,8 +169,9 @@ def deliver_late(
     """A notice of so long ago about an incident that is in a state by now."""
     receiver, happened = Receiver(), time.time() - seconds
     incident = {"id": "x", "job": "job", "kind": "hang", "opened_at": happened}
-    document = {"key": "key", "at": happened, "transition": transition}
-    notice = Notice("key", "job", {**document, "incident": {**incident, "state": "open"}})
+    document: dict[str, Any] = {"key": "key", "at": happened, "transition": transition}
+    document["incident"] = {**incident, "state": "open"}
+    notice = Notice("key", "job", document, BRIDGE)
     store.save_evaluation("job", [], [{**incident, "state": "open"}], None, [notice])
     store.save_evaluation("job", [], [{**incident, "state": state}])
     return notifying(store.outbox, receiver), receiver
@@ -257,8 +261,8 @@ def test_two_collectors_share_the_work_and_take_over_what_one_left(opened: Store
     first, second = Outbox(opened.engine, clock), Outbox(opened.engine, clock)
     for number in range(5):
         write(opened, f"key-{number}", time_s=float(number))
-    assert [notice.key for notice in first.claim(3)] == ["key-0", "key-1", "key-2"]
-    assert [notice.key for notice in second.claim(9)] == ["key-3", "key-4"]
-    assert second.claim(9) == []
+    assert [notice.key for notice in first.claim(3, BRIDGE)] == ["key-0", "key-1", "key-2"]
+    assert [notice.key for notice in second.claim(9, BRIDGE)] == ["key-3", "key-4"]
+    assert second.claim(9, BRIDGE) == []
     clock.seconds += outbox.CLAIMED_SECONDS
-    assert [notice.tries for notice in second.claim(9)] == [2] * 5
+    assert [notice.tries for notice in second.claim(9, BRIDGE)] == [2] * 5

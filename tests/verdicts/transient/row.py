@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from stepwatch.collector.incidents.model import OPEN, Incident, incident_from
-from stepwatch.collector.incidents.notices import notices_of
 from tests.verdicts.scenario.actual import Actual
 from tests.verdicts.scenario.effects import Effect, effects
 from tests.verdicts.scenario.plan import Fault, FaultKind, Scenario
@@ -25,8 +24,8 @@ class Row(NamedTuple):
         ended: seconds from the fault's end to its last incident's end; NaN without one, infinite if
             it stays open.
         incidents: number of incidents.
-        notices: number of notices.
-        causes: number of notices about a changed cause.
+        notices: number of times an incident opened, changed its cause or ended.
+        causes: number of times an incident changed its cause.
         opening: untrue numbers in the sentences at the opening.
         end: untrue numbers in the sentences at the end.
         price: device-seconds that incidents call lost, over the lost ones.
@@ -57,15 +56,24 @@ class _Story:
     transitions: list[str] = field(default_factory=list)
     whole_job: set[str] = field(default_factory=set)
 
-    def take(self, now: float, documents: list[dict[str, Any]]) -> None:
-        """Add the incidents after the evaluation at second `now`."""
+    def take(self, _: float, documents: list[dict[str, Any]]) -> None:
+        """Add the incidents after an evaluation."""
         every = [incident_from(document) for document in documents]
         moved = [incident for incident in every if incident.rank >= 0]
         self.whole_job |= {incident.id for incident in every if incident.rank < 0}
-        self.transitions += [notice.transition for notice in notices_of(self.incidents, moved, now)]
         for incident in moved:
+            self.transitions += _transitions(self.incidents.get(incident.id), incident)
             self.incidents[incident.id] = incident
             self.opening.setdefault(incident.id, incident.summary)
+
+
+def _transitions(previous: Incident | None, current: Incident) -> list[str]:
+    was_open = previous is not None and previous.state == OPEN
+    if current.state != OPEN:
+        return ["resolved"] if was_open else []
+    if previous is None or not was_open:
+        return ["opened"]
+    return ["changed-cause"] if previous.cause != current.cause else []
 
 
 def row_of(case: Case) -> Row:

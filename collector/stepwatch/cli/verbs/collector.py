@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from stepwatch import runbooks
 from stepwatch.cli.access import options as access
@@ -19,7 +18,6 @@ from stepwatch.cli.terminal import start_log
 from stepwatch.signals import places
 
 if TYPE_CHECKING:
-    from stepwatch.collector.runtime.paging.receivers import Receiver
     from stepwatch.collector.runtime.service import Service
     from stepwatch.collector.slo.asked.site import Objectives
 
@@ -40,12 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     access.add_arguments(parser)
     parser.add_argument(
         "--interval", type=interval_seconds, default=1.0, help="seconds between evaluations"
-    )
-    parser.add_argument(
-        "--notify-url",
-        type=http_url,
-        metavar="URL",
-        help="POST each incident that opens, changes its cause or is over to this URL, as JSON",
     )
     parser.add_argument(
         "--receivers",
@@ -70,18 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_compaction_argument(parser)
 
 
-def http_url(text: str) -> str:
-    """Validate a URL for notifications.
-
-    Raises:
-        ArgumentTypeError: it is neither http nor https.
-    """
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise argparse.ArgumentTypeError(f"{text!r} must be http://HOST/... or https://HOST/...")
-    return text
-
-
 def interval_seconds(text: str) -> float:
     """Parse the time between evaluations.
 
@@ -97,6 +77,7 @@ def interval_seconds(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C."""
     from stepwatch.collector.runtime.notifier import Notifiers
+    from stepwatch.collector.runtime.paging.configuration import read_receivers
     from stepwatch.collector.runtime.service import Service
     from stepwatch.collector.store import shown
     from stepwatch.collector.web import server
@@ -107,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     certificate = access.certificate_of(arguments)
     objective_files = arguments.slo, arguments.site, arguments.rates and Path(arguments.rates)
     objectives = _asked(*objective_files)
-    receivers = _receivers(arguments)
+    receivers = read_receivers(arguments.receivers) if arguments.receivers else []
     opened = places.listen(
         arguments.host, arguments.port, tokens is not None, "--ingest-token-file and its like"
     )
@@ -138,20 +119,6 @@ def run(arguments: argparse.Namespace) -> int:
             names=arguments.public_host,
         )
     return 0
-
-
-def _receivers(arguments: argparse.Namespace) -> list[Receiver]:
-    """Return the receivers of notices.
-
-    Raises:
-        ConfigurationError: the receivers file cannot be used.
-    """
-    from stepwatch.collector.runtime.paging.configuration import read_receivers
-    from stepwatch.collector.runtime.paging.receivers import Receiver
-
-    receivers = read_receivers(arguments.receivers) if arguments.receivers else []
-    url = arguments.notify_url
-    return [Receiver("", lambda: str(url)), *receivers] if url else receivers
 
 
 def _asked(folder: Path | None, site: Path | None, rates: Path | None) -> Objectives:

@@ -1,4 +1,4 @@
-"""Incident notices: it opened, its cause changed, or it is over."""
+"""Incident notices: the beginning and the end of an incident that raises an alert."""
 
 from __future__ import annotations
 
@@ -8,37 +8,30 @@ from typing import Any
 from stepwatch.collector.incidents.model import ALERT, OPEN, Incident
 from stepwatch.collector.store.outbox import Notice
 
-OPENED, CHANGED_CAUSE, RESOLVED = "opened", "changed-cause", "resolved"
+OPENED, RESOLVED = "opened", "resolved"
 """An incident's transitions; a merge, or the end of its job, counts as resolved."""
-
-
-EVERYTHING = ""
-"""The receiver of all transitions; every other receiver is a pager."""
 
 
 def notices_of(
     previous: Mapping[str, Incident],
     moved: Iterable[Incident],
     now: float,
-    receivers: Sequence[str] = (EVERYTHING,),
+    receivers: Sequence[str],
 ) -> list[Notice]:
     """Return the transitions from `previous` to `moved` incidents at `now` (Unix seconds).
 
-    Each has its own key, so that a receiver recognises duplicates. A pager gets the beginning and
-    the end of incidents that raise an alert.
+    Each has its own key, so that a receiver recognises duplicates.
     """
     notices = []
     for incident in moved:
-        was = previous.get(incident.id)
-        for receiver in receivers:
-            transition = _page(was, incident) if receiver else _transition(was, incident)
-            if transition is not None:
-                notices.append(_notice(incident, transition, now, receiver))
+        transition = _transition(previous.get(incident.id), incident)
+        if transition is not None:
+            notices += [_notice(incident, transition, now, receiver) for receiver in receivers]
     return notices
 
 
 def _notice(incident: Incident, transition: str, now: float, receiver: str) -> Notice:
-    key = f"{incident.id}:{transition}:{now:.3f}" + (f":{receiver}" if receiver else "")
+    key = f"{incident.id}:{transition}:{now:.3f}:{receiver}"
     document: dict[str, Any] = {
         "key": key,
         "transition": transition,
@@ -48,7 +41,7 @@ def _notice(incident: Incident, transition: str, now: float, receiver: str) -> N
     return Notice(key, incident.job, document, receiver, incident.id, transition)
 
 
-def _page(previous: Incident | None, current: Incident) -> str | None:
+def _transition(previous: Incident | None, current: Incident) -> str | None:
     was, pages = previous is not None and _is_worth_a_page(previous), _is_worth_a_page(current)
     if was == pages:
         return None
@@ -57,12 +50,3 @@ def _page(previous: Incident | None, current: Incident) -> str | None:
 
 def _is_worth_a_page(incident: Incident) -> bool:
     return incident.state == OPEN and incident.severity == ALERT
-
-
-def _transition(previous: Incident | None, current: Incident) -> str | None:
-    was_open = previous is not None and previous.state == OPEN
-    if current.state != OPEN:
-        return RESOLVED if was_open else None
-    if not was_open or previous is None:
-        return OPENED
-    return CHANGED_CAUSE if previous.cause != current.cause else None

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import sqlalchemy as sa
 
-from stepwatch.collector.incidents.notices import EVERYTHING, OPENED, RESOLVED
+from stepwatch.collector.incidents.notices import OPENED, RESOLVED
 from stepwatch.collector.runtime.paging.deciding import Decision, Facts, decide
 from stepwatch.collector.runtime.paging.forgetting import BEFORE_THE_END_SECONDS, Forgetting
 from stepwatch.collector.runtime.paging.receivers import Alertmanager, Answer, Receiver
@@ -40,8 +40,6 @@ there are many: ten messages a minute are unreadable.
 HELD_BACK_SECONDS = 10.0
 DELIVERED, FAILED = "delivered", "failed"
 """Outcomes of a try."""
-NOTIFY_URL = "notify-url"
-"""Name of the unnamed receiver on /metrics."""
 
 
 class Notifier:
@@ -226,7 +224,8 @@ class Notifiers:
             (notifier, outcome) for notifier in self._notifiers for outcome in (DELIVERED, FAILED)
         ]
         return {
-            (_shown(notifier), outcome): notifier.sent[outcome] for notifier, outcome in outcomes
+            (notifier.receiver.name, outcome): notifier.sent[outcome]
+            for notifier, outcome in outcomes
         }
 
     def run(self, stopping: threading.Event) -> None:
@@ -236,7 +235,7 @@ class Notifiers:
             self._count()
             for index, thread in enumerate(threads):
                 if not thread.is_alive() and not stopping.is_set():
-                    name = _shown(self._notifiers[index])
+                    name = self.receivers[index]
                     logger.error("receiver %s: a defect of stepwatch ended its sender", name)
                     threads[index] = _started(self._notifiers[index], stopping)
         for thread in threads:
@@ -258,8 +257,7 @@ class Notifiers:
             self.silence_seconds = None
             self._reading.noted(error)
             return
-        names = ((_shown(notifier), notifier.receiver.name) for notifier in self._notifiers)
-        self.oldest_seconds = {shown: ages.get(name, 0.0) for shown, name in names}
+        self.oldest_seconds = {name: ages.get(name, 0.0) for name in self.receivers}
         self._reading.over()
 
 
@@ -267,10 +265,6 @@ def _started(notifier: Notifier, stopping: threading.Event) -> threading.Thread:
     thread = threading.Thread(target=notifier.run, args=(stopping,), daemon=True)
     thread.start()
     return thread
-
-
-def _shown(notifier: Notifier) -> str:
-    return NOTIFY_URL if notifier.receiver.name == EVERYTHING else notifier.receiver.name
 
 
 def _is_beginning(notice: Claimed, decision: Decision) -> bool:

@@ -46,14 +46,14 @@ MAX_TRIES = 1445
 class Notice(NamedTuple):
     """One message to send.
 
-    `job` is the job concerned, `document` the JSON that is sent, `receiver` the receiver (empty:
-    the URL from `--notify-url`). `incident` and `transition` identify the event.
+    `job` is the job concerned, `document` the JSON that is sent, `receiver` the receiver's name.
+    `incident` and `transition` identify the event.
     """
 
     key: str
     job: str
     document: dict[str, Any]
-    receiver: str = ""
+    receiver: str
     incident: str = ""
     transition: str = ""
 
@@ -101,7 +101,7 @@ class Outbox:
         """The clock by which notices are due."""
         return self._now
 
-    def claim(self, limit: int, receiver: str = "") -> list[Claimed]:
+    def claim(self, limit: int, receiver: str) -> list[Claimed]:
         """Claim a receiver's due notices, oldest first, for `CLAIMED_SECONDS`.
 
         Raises:

@@ -304,7 +304,7 @@ outbox = sa.Table(
     # Time of the next try; after delivery, the delivery time.
     sa.Column("due_ns", sa.BigInteger, nullable=False),
     sa.Column("document", sa.JSON, nullable=False),
-    # The receiver; empty: the URL from `--notify-url`.
+    # The receiver's name.
     sa.Column("receiver", sa.String(32), nullable=False, server_default=""),
     sa.Column("incident", sa.String(16), nullable=False, server_default=""),
     sa.Column("transition", sa.String(16), nullable=False, server_default=""),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from stepwatch.collector.incidents.model import OPEN
-from stepwatch.collector.incidents.notices import CHANGED_CAUSE, OPENED
+from stepwatch.collector.incidents.notices import OPENED
 from stepwatch.collector.store.outbox import ACKNOWLEDGED, OVER, PENDING, SILENCED, Claimed
 from stepwatch.collector.store.response import Silence
 from stepwatch.collector.store.response.pages import Related
@@ -58,7 +58,7 @@ def decide(notice: Claimed, facts: Facts) -> Decision:
     earlier = [entry for entry in related if entry.at < document["at"] and entry.key != notice.key]
     if any(entry.state == PENDING for entry in earlier):
         return Decision(wait=AFTER_THE_EARLIER_SECONDS)
-    if document.get("transition") not in (OPENED, CHANGED_CAUSE):
+    if document.get("transition") != OPENED:
         return _end(document, earlier)
     if notice.incident in facts.acknowledged:
         return Decision(give_up=ACKNOWLEDGED)

@@ -8,6 +8,7 @@ Alertmanager: https://github.com/prometheus/alertmanager/blob/v0.25.0/api/v2/ope
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,9 +21,8 @@ from stepwatch.signals.plain_text import plain_line
 
 KEY_HEADER = "Idempotency-Key"
 PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
-_WORTH_ANOTHER_TRY = (408, 425, 429)
 _INVALID = (400, 413, 422)
-"""A pager's status for a message that it will never accept.
+"""A receiver's status for a message that it will never accept.
 
 A refused key (401, 403) or a wrong address (404, 410) may be fixed in its file while the page
 waits.
@@ -63,23 +63,22 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Receiver:
+class Receiver(ABC):
     """A destination for one kind of message; `links` is the collector's address for people."""
 
     name: str
     url: Secret = field(repr=False)
     links: str = ""
-    summarises = False
+    summarises = True
     """Whether many notices at once are sent as one."""
 
+    @abstractmethod
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
         """Return the request for a notice.
 
         Raises:
             OSError: a secret cannot be read.
         """
-        headers = {"content-type": "application/json", KEY_HEADER: key}
-        return Outgoing(self.url(), _encoded(document), headers)
 
     def takes(self, answer: Answer) -> bool:
         """Return whether the answer accepts the notice."""
@@ -87,35 +86,27 @@ class Receiver:
 
     def refuses(self, answer: Answer) -> bool:
         """Return whether the answer refuses the notice permanently."""
-        return 400 <= answer.status < 500 and answer.status not in _WORTH_ANOTHER_TRY
-
-
-@dataclass(frozen=True)
-class _Pager(Receiver):
-    def refuses(self, answer: Answer) -> bool:
         return answer.status in _INVALID
 
 
 @dataclass(frozen=True)
-class Webhook(_Pager):
+class Webhook(Receiver):
     """Sends the notice unchanged, with a bearer token if configured."""
 
     token: Secret | None = field(default=None, repr=False)
-    summarises = True
 
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
-        outgoing = super().outgoing(key, document)
+        headers = {"content-type": "application/json", KEY_HEADER: key}
         if self.token is not None:
-            outgoing.headers["authorization"] = f"Bearer {self.token()}"
-        return outgoing
+            headers["authorization"] = f"Bearer {self.token()}"
+        return Outgoing(self.url(), _encoded(document), headers)
 
 
 @dataclass(frozen=True)
-class PagerDuty(_Pager):
+class PagerDuty(Receiver):
     """Events API v2: one alert per incident, by its deduplication key."""
 
     key: Secret = field(default=str, repr=False)
-    summarises = True
 
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
         incident = document["incident"]
@@ -138,10 +129,8 @@ class PagerDuty(_Pager):
 
 
 @dataclass(frozen=True)
-class Slack(_Pager):
+class Slack(Receiver):
     """A channel's incoming webhook; without a key, a message may arrive twice after a crash."""
-
-    summarises = True
 
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
         incident = document["incident"]
@@ -160,8 +149,10 @@ class Slack(_Pager):
 
 
 @dataclass(frozen=True)
-class Alertmanager(_Pager):
+class Alertmanager(Receiver):
     """Posts one alert per incident to an Alertmanager's API v2, which groups them."""
+
+    summarises = False
 
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
         return self.alerts([document])

@@ -109,7 +109,7 @@ def test_metrics_answer_while_the_database_does_not(opened: Store) -> None:
     """How long notices wait is unknown then."""
     notifiers = notifying(opened.outbox, Receiver())
     notifiers.advance()
-    assert notifiers.oldest_seconds == {"notify-url": 0.0}
+    assert notifiers.oldest_seconds == {"bridge": 0.0}
     sa.event.listen(opened.engine, "before_cursor_execute", _refuse)
     try:
         notifiers.advance()
