@@ -134,8 +134,8 @@ def test_an_xid_that_ends_a_rank_is_why_it_ended(node: Node, running: list[int])
         "XID 79 (GPU no longer reachable over PCIe) (0000:3c:00 of rank 1); drain the node and "
         "reboot it"
     )
-    advice = {entry["name"]: entry["text"] for entry in of_node["evidence"]}
-    assert advice["advice of nvidia-catalog 2025-10-29"] == "RESTART_BM"
+    sources = {entry["name"]: entry["against"] for entry in of_node["evidence"]}
+    assert sources["found by a probe"].endswith("catalog of 2025-10-29: RESTART_BM")
     lost = node.wait(
         "xid-79", lambda incident: "device-lost" in incident["subject"], "the driver lost it, too"
     )

@@ -11,7 +11,6 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.node_fault import detector
 from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.node_facts import CATALOGUE
-from stepwatch.signals.records import NodeFact
 from tests.agent.probes.nvml.scripted import Driver
 
 from .faults import SCENARIOS, Scenario
@@ -54,7 +53,7 @@ def test_a_fault_is_found_and_is_over(scenario: Scenario, node: FaultyNode) -> N
     assert detector.action_of(fault).value == scenario.action
     if scenario.severity == "evidence":
         assert findings == [], "what is evidence only is no incident of its own"
-        assert scenario.authority in _authorities(fault)
+        assert scenario.authority in detector.source_of(fault)
     else:
         (finding,) = findings
         _assert_says(finding, scenario)
@@ -89,9 +88,3 @@ def _assert_says(finding: Finding, scenario: Scenario) -> None:
     assert finding.subject == "/".join(
         [*expected, str(scenario.code)] if scenario.code >= 0 else expected
     )
-
-
-def _authorities(fault: NodeFault) -> str:
-    if fault.fact is NodeFact.XID:
-        return " ".join(advice.text for advice in detector.advice(fault))
-    return CATALOGUE[fault.fact].source

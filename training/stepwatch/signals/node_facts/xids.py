@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from .catalogue import Action, Severity
 
-CATALOG = "nvidia-catalog"
-"""The authority whose advice is followed; the others' advice is shown beside it."""
+UNLISTED = "not in NVIDIA's XID catalog: inspect the device"
+"""The source for an XID error that the catalog does not list."""
 _RECOVERY_CHANGED = 154
 _NVLINK5 = range(144, 151)
 _RECOVERY = re.compile(r"action changed from 0x[0-9a-f]{1,8} .{0,64}to 0x([0-9a-f]{1,8})")
@@ -31,27 +31,14 @@ _NVLINK5_LINE = re.compile(
 _PROMOTED = 1 << 10 | 1 << 7
 
 
-class Advice(NamedTuple):
-    """One authority's advice on an XID: its own word, and the corresponding action.
-
-    `version` is the authority's table release, or its date.
-    """
-
-    authority: str
-    version: str
-    word: str
-    action: Action
-
-
 class Xid(NamedTuple):
-    """One XID error: authorities disagree, so each one's advice is kept."""
+    """One XID error; `source` names the advice behind its severity and action."""
 
     code: int
-    mnemonic: str
     meaning: str
     severity: Severity
     action: Action
-    advice: tuple[Advice, ...]
+    source: str
 
     @property
     def because(self) -> str:
@@ -75,7 +62,7 @@ def xid_of(code: int, line: str = "") -> Xid:
     """
     entry = _table().get(code)
     if entry is None:
-        return Xid(code, "", "", Severity.DEGRADED, Action.DRAIN, ())
+        return Xid(code, "", Severity.DEGRADED, Action.DRAIN, UNLISTED)
     if code == _RECOVERY_CHANGED:
         return _with_recovery(entry, line)
     return _decoded(entry, line) if code in _NVLINK5 else entry
@@ -150,22 +137,11 @@ def _table() -> Mapping[int, Xid]:
 
 
 def _xid(item: dict[str, Any]) -> Xid:
-    document = _document()
-    word = item["advice"].get(CATALOG, "")
-    advice = tuple(
-        Advice(
-            name,
-            document["authority"][name]["version"],
-            phrase,
-            Action(document["word"][name][phrase]),
-        )
-        for name, phrase in item["advice"].items()
-    )
+    word = item["source"]
     return Xid(
         item["code"],
-        item["mnemonic"],
         item["meaning"],
-        Severity(document["severity"][word]),
-        Action(document["word"][CATALOG][word]) if word else Action.DRAIN,
-        advice,
+        Severity(item["severity"]),
+        Action(item["action"]),
+        f"{_document()['source']}: {word}" if word else UNLISTED,
     )

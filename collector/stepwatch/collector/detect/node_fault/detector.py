@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 
 from stepwatch.collector.detect.finding import (
     Confidence,
-    Evidence,
     Finding,
     build_finding,
     text_evidence,
@@ -123,16 +122,11 @@ def action_of(fault: FaultFact) -> Action:
     return CATALOGUE[fault.fact].action
 
 
-def advice(fault: NodeFault) -> list[Evidence]:
-    """Return each authority's advice on an XID error; they disagree, so all are shown."""
-    if fault.fact is not NodeFact.XID:
-        return []
-    return [
-        text_evidence(
-            f"advice of {opinion.authority} {opinion.version}", opinion.word, opinion.action.value
-        )
-        for opinion in xid_of(fault.code, fault.text).advice
-    ]
+def source_of(fault: FaultFact) -> str:
+    """Return the document that a fact's severity and action come from."""
+    if fault.fact is NodeFact.XID:
+        return xid_of(fault.code, fault.text).source
+    return CATALOGUE[fault.fact].source
 
 
 def _of_one(fault: Fault) -> Finding:
@@ -150,9 +144,8 @@ def _of_one(fault: Fault) -> Finding:
         began_ago_seconds=fault.ago_seconds,
         severity=2.0 if severity is Severity.FATAL else 1.0,
         evidence=[
-            text_evidence("found by a probe", node_fault.text, CATALOGUE[node_fault.fact].source),
+            text_evidence("found by a probe", node_fault.text, source_of(node_fault)),
             text_evidence("severity and action", f"{severity}, {act}", ACTIONS[act]),
-            *advice(node_fault),
         ],
         node=node_fault.node,
         subject="/".join(
