@@ -109,9 +109,13 @@ def rate_of_all(metric: Metric, *labels: str) -> str:
     return _aggregated(f"rate({metric.name}{_WINDOW})", *labels, how="sum")
 
 
-def rise_of_all(metric: Metric, *labels: str) -> str:
-    """Return a counter's recent rise, summed over all exporters."""
-    return _aggregated(f"increase({metric.name}{_WINDOW})", *labels, how="sum")
+def rise_of_all(metric: Metric, *labels: str, matching: str = "") -> str:
+    """Return a counter's recent rise, summed over all exporters.
+
+    `matching` filters the series by a label matcher.
+    """
+    chosen = f"{{{matching}}}" if matching else ""
+    return _aggregated(f"increase({metric.name}{chosen}{_WINDOW})", *labels, how="sum")
 
 
 ATTEMPTS = _aggregated(

@@ -137,16 +137,8 @@ def _nodes(fleet: Fleet | None) -> Iterator[Metric]:
 
 
 def _upkeep(upkeep: Upkeep) -> Iterator[Metric]:
-    removed = sorted(upkeep.removed.items())
-    yield counter(names.COLLECTOR_REMOVED_ROWS, [((kind,), rows) for kind, (rows, _) in removed])
-    yield counter(names.COLLECTOR_REMOVED_BYTES, [((kind,), size) for kind, (_, size) in removed])
     yield gauge(names.COLLECTOR_RETENTION_TIME, [((), upkeep.retention_s)])
-    yield counter(names.COLLECTOR_COMPACTED_SEGMENTS, [((), upkeep.totals.segments)])
-    yield counter(names.COLLECTOR_COMPACTED_BYTES, [((), upkeep.totals.bytes_before)])
-    yield counter(names.COLLECTOR_BUNDLES, [((), upkeep.totals.bundles)])
-    yield counter(names.COLLECTOR_BUNDLE_BYTES, [((), upkeep.totals.bytes_after)])
     yield counter(names.COLLECTOR_OBJECT_FAILURES, [((), upkeep.object_failures)])
-    yield counter(names.COLLECTOR_OBJECT_ORPHANS, [((), upkeep.orphans)])
 
 
 def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:

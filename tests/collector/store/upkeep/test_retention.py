@@ -163,21 +163,13 @@ def test_a_job_that_comes_back_while_it_is_removed_keeps_the_rest(
     assert positions(months, "old") == [*range(3, 13)]
 
 
-def test_metrics_say_what_was_removed_and_when(months: Store) -> None:
+def test_a_metric_says_when_retention_last_ended(months: Store) -> None:
     Retention(months.engine, upkeep=months.upkeep).prune(Keep(), NOW)
     service = Service(months, HandClock(30 * 86400.0))
     registry = CollectorRegistry()
     registry.register(JobExporter(service))
-    samples = {
-        name: registry.get_sample_value(f"stepwatch_collector_{name}", labels)
-        for name, labels in (
-            ("removed_rows_total", {"kind": "segments"}),
-            ("removed_bytes_total", {"kind": "segments"}),
-            ("retention_timestamp_seconds", {}),
-        )
-    }
-    rows, size = months.upkeep.removed["segments"]
-    assert list(samples.values()) == [rows, size, NOW / 1e9] and rows == 6
+    ended_s = registry.get_sample_value("stepwatch_collector_retention_timestamp_seconds", {})
+    assert ended_s == NOW / 1e9
 
 
 def incident_of(job: str, began_s: float, resolved_s: float, **changed: Any) -> dict[str, Any]:

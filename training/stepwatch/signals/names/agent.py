@@ -112,12 +112,6 @@ AGENT_HELD_SEGMENTS = Metric(
     "Segments kept until a collector can read their format.",
     (NODE,),
 )
-AGENT_HELD_BYTES = Metric(
-    "stepwatch_agent_held_bytes",
-    _G,
-    "Bytes kept until a collector can read their format.",
-    (NODE,),
-)
 AGENT_UNREADABLE_SEGMENTS = Metric(
     "stepwatch_agent_unreadable_segments",
     _G,

@@ -91,18 +91,6 @@ COLLECTOR_SNAPSHOTS = Metric(
     "of a job without one the whole log is read.",
     (VERDICT,),
 )
-COLLECTOR_REMOVED_ROWS = Metric(
-    "stepwatch_collector_removed_rows_total",
-    _C,
-    "Rows of the store that retention removed, by kind of data.",
-    (KIND,),
-)
-COLLECTOR_REMOVED_BYTES = Metric(
-    "stepwatch_collector_removed_bytes_total",
-    _C,
-    "Bytes of the payloads that retention removed, by kind of data.",
-    (KIND,),
-)
 COLLECTOR_RETENTION_TIME = Metric(
     "stepwatch_collector_retention_timestamp_seconds",
     _G,
@@ -140,29 +128,10 @@ COLLECTOR_SILENCE_OLDEST = Metric(
     _G,
     "How long ago the oldest silence began that keeps pages back now; 0: none does.",
 )
-COLLECTOR_COMPACTED_SEGMENTS = Metric(
-    "stepwatch_collector_compacted_segments_total", _C, "Segments that were put into bundles."
-)
-COLLECTOR_COMPACTED_BYTES = Metric(
-    "stepwatch_collector_compacted_bytes_total",
-    _C,
-    "Bytes of the segments that were put into bundles, before that.",
-)
-COLLECTOR_BUNDLES = Metric(
-    "stepwatch_collector_bundles_total", _C, "Bundles that segments were put into."
-)
-COLLECTOR_BUNDLE_BYTES = Metric(
-    "stepwatch_collector_bundle_bytes_total", _C, "Bytes of the bundles that were made."
-)
 COLLECTOR_OBJECT_FAILURES = Metric(
     "stepwatch_collector_object_failures_total",
     _C,
     "Times that the place of payloads did not answer; segments stay in the database until it does.",
-)
-COLLECTOR_OBJECT_ORPHANS = Metric(
-    "stepwatch_collector_object_orphans_total",
-    _C,
-    "Objects that were removed as no bundle refers to them.",
 )
 COLLECTOR_UNKNOWN_RECORDS = Metric(
     "stepwatch_collector_unknown_records_total",

@@ -70,7 +70,7 @@ class Compactor:
                 compacted = self.compact(options, now_ns)
                 if self._payloads is not None and now_ns - swept_ns > schema.DAY_NS:
                     swept_ns = now_ns
-                    self._upkeep.orphans += self._payloads.remove_orphans(now_ns / NANOSECONDS) or 0
+                    self._payloads.remove_orphans(now_ns / NANOSECONDS)
             except sa.exc.SQLAlchemyError as error:
                 self._upkeep.object_failures += isinstance(error, ObjectsUnreachable)
                 outage.noted(error)

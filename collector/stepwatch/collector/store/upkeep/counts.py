@@ -34,8 +34,7 @@ class Upkeep:
 
     `removed` maps a kind of data to the (rows, bytes) that retention removed. `retention_s` is the
     time of its last run in Unix seconds, NaN before the first. `totals` counts compaction's work,
-    `object_failures` its failed object store accesses, and `orphans` its removed objects without a
-    reference.
+    and `object_failures` its failed object store accesses.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -43,7 +42,6 @@ class Upkeep:
         self.retention_s = math.nan
         self.totals = BundleTotals()
         self.object_failures = 0
-        self.orphans = 0
         self._engine = engine
 
     def retained(self, removed: Iterable[tuple[str, int, int]], now_ns: int) -> None:
