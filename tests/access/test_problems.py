@@ -127,7 +127,7 @@ def test_a_bad_certificate_is_said_once_and_what_waits_is_sent_later(
     with place.serve():
         agent.relay.drain(give_up)
     assert stored_steps(place.store) == once(1, 6) and not len(agent.spool)
-    assert problem_shown(agent) == "" and not agent.spool.held
+    assert problem_shown(agent) == "" and not agent.spool.held_segments
 
 
 def test_a_signer_that_is_not_trusted_may_be_added_while_the_agent_runs(
@@ -235,7 +235,9 @@ def test_a_wrong_token_keeps_the_spool_and_the_right_one_is_taken_up(
         assert message in line and "--token-file" in line and "\n" not in line
         assert token == "" or token not in caplog.text
         assert problem_shown(agent) == reason
-        assert agent.relay.failures == 12 and not agent.spool.held and not agent.spool.dropped
+        assert (
+            agent.relay.failures == 12 and not agent.spool.held_segments and not agent.spool.dropped
+        )
         if token:
             secret(path, TOKEN)
         else:
@@ -277,7 +279,7 @@ def test_one_segment_of_another_node_holds_up_no_other(
             round_of(agent)
         for _ in range(20):
             agent.relay.send_once()
-        assert stored_steps(place.store) and agent.spool.held
+        assert stored_steps(place.store) and agent.spool.held_segments
         secret(path, TOKEN)
         agent.relay.retry_failed()
         agent.relay.drain(give_up)

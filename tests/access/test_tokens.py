@@ -148,16 +148,16 @@ def test_the_environment_names_files_and_options_come_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEPWATCH_TOKEN_FILE", str(secret(tmp_path / "a", OLD)))
-    assert Access.of(None, None).authorization() == f"Bearer {OLD}"
+    assert Access.from_options(None, None).authorization() == f"Bearer {OLD}"
     second_file = str(secret(tmp_path / "b", NEW))
-    assert Access.of(second_file, None).authorization() == f"Bearer {NEW}"
+    assert Access.from_options(second_file, None).authorization() == f"Bearer {NEW}"
     monkeypatch.setenv("STEPWATCH_CA", second_file)
     with pytest.raises(ConfigurationError, match="it holds no certificate; pass --ca FILE"):
-        Access.of(None, None)
+        Access.from_options(None, None)
     monkeypatch.delenv("STEPWATCH_TOKEN_FILE")
     monkeypatch.delenv("STEPWATCH_CA")
-    assert Access.of(None, None).authorization() is None
-    assert Access.of(None, None).verify is True
+    assert Access.from_options(None, None).authorization() is None
+    assert Access.from_options(None, None).verify is True
 
 
 @pytest.mark.parametrize(

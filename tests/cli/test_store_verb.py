@@ -97,7 +97,7 @@ def test_migrate_says_what_it_did(
         assert main([*words, *more]) == 0
         assert text in capsys.readouterr().out
     assert main([*words, "1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["found"] == "2"
+    assert json.loads(capsys.readouterr().out)["old_schema"] == "2"
 
 
 @pytest.mark.parametrize(

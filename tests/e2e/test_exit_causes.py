@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from stepwatch.agent.rings.last_lines import EMPTY
-from stepwatch.signals.stderr import kept
+from stepwatch.signals.stderr import line_files
 from tests.services import Services
 from tests.waiting import until
 
@@ -141,7 +141,7 @@ def test_what_the_user_sees_has_the_line_and_the_store_has_no_secret(
     assert f"PermissionError: https://me:{PASSWORD}@store/x is not ours" in printed
     failure_incident(services, "secret")
     stored = [services.store, *services.rings.rglob("*")]
-    kept_files = [path for path in stored if path.parent.name == kept.FOLDER]
+    kept_files = [path for path in stored if path.parent.name == line_files.FOLDER]
     assert kept_files, "they are looked at, too"
     for path in filter(Path.is_file, stored):
         assert PASSWORD.encode() not in path.read_bytes(), path

@@ -99,7 +99,7 @@ class NodeExporter:
         yield _counter(names.AGENT_SPOOL_DROPPED, node, spool.dropped)
         yield _gauge(names.AGENT_SPOOL_BYTES, node, spool.waiting_bytes)
         yield _gauge(names.AGENT_SPOOL_SEGMENTS, node, len(spool))
-        yield _gauge(names.AGENT_HELD_SEGMENTS, node, spool.held)
+        yield _gauge(names.AGENT_HELD_SEGMENTS, node, spool.held_segments)
         yield _gauge(names.AGENT_UNREADABLE_SEGMENTS, node, spool.unreadable)
         yield _counter(names.AGENT_REFUSED, node, sender.relay.refused)
         yield _counter(names.AGENT_SEND_FAILURES, node, sender.relay.failures)

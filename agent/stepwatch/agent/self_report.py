@@ -29,7 +29,7 @@ def self_report(options: AgentOptions, pace: FlushPace, spool: Spool, now: Clock
     row["poll_seconds"] = options.poll_seconds
     row["spool_bytes"] = spool.waiting_bytes + spool.held_bytes
     row["dropped_segments"] = min(spool.dropped, _MOST)
-    row["held_segments"] = min(spool.held, _MOST)
+    row["held_segments"] = min(spool.held_segments, _MOST)
     row["ring_free_bytes"] = _free_bytes(options.ring_dir)
     row["version"] = text_bytes(version(), row.dtype["version"].itemsize)
     return rows

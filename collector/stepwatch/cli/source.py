@@ -182,7 +182,7 @@ def _from_collector(
 ) -> httpx.Response:
     from stepwatch.agent.relay.client import connect
 
-    access = Access.of(arguments.token_file, arguments.ca)
+    access = Access.from_options(arguments.token_file, arguments.ca)
     try:
         client = connect(arguments.collector, access)
     except ConfigurationError as error:

@@ -41,7 +41,7 @@ def test_no_segment_is_held_for_what_is_no_fault_of_its_own(
         collector.fails = lambda body: oldest in body
         for _ in range(40):
             agent.relay.send_once()
-        assert agent.spool.held == 0
+        assert agent.spool.held_segments == 0
         collector.fails = lambda body: False
         agent.relay.drain(keep_trying)
         assert collector.steps() == list(range(1, rank.step + 1))
@@ -67,14 +67,14 @@ def test_one_segment_on_which_the_collector_fails_holds_up_no_other(
             return len(tries) > 40
 
         agent.relay.drain(wait)
-        assert (len(agent.spool), agent.spool.held) == (0, 1)
+        assert (len(agent.spool), agent.spool.held_segments) == (0, 1)
         expected = set(range(1, rank.step + 1)) - set(range(5 * bad + 1, 5 * bad + 6))
         assert collector.steps() == sorted(expected), "the others, in order and each once"
         assert "the database refuses it" in caplog.text
         collector.fails = lambda body: False
         agent.relay.retry_failed()
         agent.relay.drain(keep_trying)
-        assert agent.spool.held == 0 and poison in collector.taken
+        assert agent.spool.held_segments == 0 and poison in collector.taken
         assert sorted(collector.steps()) == list(range(1, rank.step + 1))
     rank.ring.close()
 
@@ -88,7 +88,7 @@ def test_an_outage_holds_nothing(rank: Rank, make_agent: MakeAgent) -> None:
         agent = make_agent(url)
         fill(agent, rank, 10)
         agent.relay.drain(keep_trying)
-        assert (len(agent.spool), agent.spool.held) == (0, 0)
+        assert (len(agent.spool), agent.spool.held_segments) == (0, 0)
     assert set(collector.steps()) == set(range(1, 51))
     assert all(wire.format_of(data) == wire.WRITTEN_FORMAT for data in collector.taken)
 
@@ -106,7 +106,7 @@ def test_requests_shrink_while_they_fail_and_grow_again(rank: Rank, make_agent: 
         agent = make_agent(url)
         fill(agent, rank, 12)
         agent.relay.drain(keep_trying)
-        assert (len(agent.spool), agent.spool.held) == (0, 0)
+        assert (len(agent.spool), agent.spool.held_segments) == (0, 0)
     assert sizes[:3] == [12, 6, 3] and collector.steps() == list(range(1, 61))
 
 
@@ -126,6 +126,6 @@ def test_after_an_outage_what_waited_is_sent_at_once(
         agent = make_agent(url)
         fill(agent, rank, 40)
         agent.relay.drain(keep_trying)
-        assert (len(agent.spool), agent.spool.held) == (0, 0)
+        assert (len(agent.spool), agent.spool.held_segments) == (0, 0)
     assert len(sizes) <= outage + 3 and sizes[-1] >= 38, "one or two alone, then all others"
     assert set(collector.steps()) == set(range(1, 201))

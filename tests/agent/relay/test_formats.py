@@ -47,12 +47,16 @@ def test_a_collector_that_reads_other_formats_gets_all_once_it_reads_this_one(
         agent = make_agent(url)
         fill(agent, rank, segments)
         agent.relay.drain(give_up)
-        assert (len(agent.spool), agent.spool.held, agent.relay.refused) == (0, segments, 0)
+        assert (len(agent.spool), agent.spool.held_segments, agent.relay.refused) == (
+            0,
+            segments,
+            0,
+        )
         collector.word, collector.formats = "", {wire.WRITTEN_FORMAT, LATER}
         agent.relay.ask_formats()
         agent.relay.drain(give_up)
         assert collector.steps() == list(range(1, 5 * segments + 1))
-        assert agent.spool.held == 0
+        assert agent.spool.held_segments == 0
 
 
 def test_a_collector_rolled_back_in_mid_stream_loses_nothing(
@@ -66,7 +70,7 @@ def test_a_collector_rolled_back_in_mid_stream_loses_nothing(
         collector.formats = {LATER}
         fill(agent, rank, 2)
         agent.relay.drain(give_up)
-        assert collector.steps() == list(range(1, 11)) and agent.spool.held == 2
+        assert collector.steps() == list(range(1, 11)) and agent.spool.held_segments == 2
         collector.formats = {wire.WRITTEN_FORMAT}
         fill(agent, rank, 1)
         agent.relay.ask_formats()
@@ -85,7 +89,7 @@ def test_a_segment_that_cannot_be_read_is_held_and_blocks_nothing(
         agent = make_agent(url)
         fill(agent, rank, 3)
         agent.relay.drain(give_up)
-        assert (len(agent.spool), agent.spool.held, agent.relay.failures) == (0, 3, 0)
+        assert (len(agent.spool), agent.spool.held_segments, agent.relay.failures) == (0, 3, 0)
         assert len(files(tmp_path, "held")) == 3 and agent.spool.held_bytes > 0
         assert caplog.text.count("cannot read segment") == 1
         page = generate_latest(agent.registry).decode()
@@ -97,7 +101,7 @@ def test_a_segment_that_cannot_be_read_is_held_and_blocks_nothing(
         collector.formats |= {2}
         fill(agent, rank, 1)
         agent.relay.drain(give_up)
-        assert agent.spool.held == 0
+        assert agent.spool.held_segments == 0
         assert sorted(collector.steps()) == list(range(1, 26))
 
 
@@ -112,10 +116,10 @@ def test_a_node_without_jobs_asks_for_the_formats_while_it_holds_segments(
         agent.relay.drain(give_up)
         agent.relay.ask_formats()
         agent.relay.retry_failed()
-        assert (len(agent.spool), agent.spool.held) == (0, 2), "nothing new is announced"
+        assert (len(agent.spool), agent.spool.held_segments) == (0, 2), "nothing new is announced"
         collector.word, collector.formats = "", {1, 2}
         agent.relay.ask_formats()
-        assert (len(agent.spool), agent.spool.held) == (2, 0)
+        assert (len(agent.spool), agent.spool.held_segments) == (2, 0)
         agent.relay.drain(give_up)
         assert collector.steps() == list(range(1, 11))
     agent.relay.ask_formats()  # nobody answers
@@ -129,10 +133,10 @@ def test_a_held_file_that_somebody_deleted_keeps_back_no_other(
         agent = make_agent(url)
         fill(agent, rank, 3)
         agent.relay.drain(give_up)
-        assert agent.spool.held == 3
+        assert agent.spool.held_segments == 3
         min((tmp_path / "spool").glob("*.held")).unlink()
     agent.spool.release([3])
-    assert (len(agent.spool), agent.spool.held, agent.spool.dropped) == (2, 0, 1)
+    assert (len(agent.spool), agent.spool.held_segments, agent.spool.dropped) == (2, 0, 1)
 
 
 def test_held_segments_are_tried_again_after_a_restart(
@@ -149,7 +153,7 @@ def test_held_segments_are_tried_again_after_a_restart(
         agent = make_agent(url)
         fill(agent, rank, 1)
         agent.relay.drain(give_up)
-        assert (agent.spool.held, files(tmp_path, "held")) == (0, [])
+        assert (agent.spool.held_segments, files(tmp_path, "held")) == (0, [])
         assert collector.steps() == list(range(1, 21)), "in order, each once"
 
 
@@ -174,7 +178,7 @@ def test_a_segment_that_was_held_leads_no_cursor_back(
             collector.formats |= {2}
             agent.relay.ask_formats()
         agent.relay.drain(give_up)
-        assert agent.spool.held == 0
+        assert agent.spool.held_segments == 0
         agent.close()
         agent = make_agent(url)
         fill(agent, rank, 1)
@@ -194,7 +198,7 @@ def test_spool_files_of_a_later_version_are_held_until_a_collector_reads_them(
     future.write_bytes(data)
     with serve_url(collector) as url:
         agent = make_agent(url)
-        assert (len(agent.spool), agent.spool.held, agent.spool.dropped) == (2, 1, 0)
+        assert (len(agent.spool), agent.spool.held_segments, agent.spool.dropped) == (2, 1, 0)
         agent.relay.drain(give_up)
         assert collector.steps() == [*range(1, 6), *range(11, 16)]
         assert future.with_suffix(".held").read_bytes() == data
@@ -202,7 +206,7 @@ def test_spool_files_of_a_later_version_are_held_until_a_collector_reads_them(
         collector.formats |= {LATER}
         fill(agent, rank, 1)
         agent.relay.drain(give_up)
-        assert data in collector.taken and agent.spool.held == 0
+        assert data in collector.taken and agent.spool.held_segments == 0
 
 
 def test_a_full_spool_gives_up_the_oldest_segments_that_nobody_here_can_read(
@@ -215,12 +219,12 @@ def test_a_full_spool_gives_up_the_oldest_segments_that_nobody_here_can_read(
     for path in (tmp_path / "spool").glob("*.seg"):
         path.write_bytes(later(path.read_bytes()))
     agent = make_agent(spool_limit_bytes=6_000)
-    assert agent.spool.held == 3
+    assert agent.spool.held_segments == 3
     for _ in range(40):
         rank.facts()
         round_of(agent)
         assert agent.spool.waiting_bytes + agent.spool.held_bytes <= 6_000
-    assert agent.spool.held < 3 and agent.spool.dropped > 0
+    assert agent.spool.held_segments < 3 and agent.spool.dropped > 0
     rank.ring.close()
 
 
@@ -248,4 +252,4 @@ def test_collectors_that_never_agree_are_not_asked_without_a_pause(
 
         agent.relay.drain(wait)
         assert len(waits) == 3 and collector.requests <= 6
-        assert len(agent.spool) + agent.spool.held == 2
+        assert len(agent.spool) + agent.spool.held_segments == 2

@@ -41,7 +41,7 @@ def test_formats_are_asked_for_once_in_a_while(
         rank.steps(5)
         round_of(agent)
         agent.relay.drain(give_up)
-        assert agent.spool.held == 1
+        assert agent.spool.held_segments == 1
         assert [requests_after(ASK_SECONDS / 4) for _ in range(9)] == [0, 0, 0, 1, 0, 0, 0, 1, 0]
         rank.steps(5)
         round_of(agent)

@@ -15,7 +15,7 @@ from stepwatch.agent.app import Agent
 from stepwatch.agent.rings.last_lines import EMPTY, MOST_LINES, NOT_KEPT
 from stepwatch.signals.processes import start_ticks
 from stepwatch.signals.records import Kind
-from stepwatch.signals.stderr import kept
+from stepwatch.signals.stderr import line_files
 from tests.agent.conftest import Rank, round_of, spooled
 from tests.waiting import until
 
@@ -32,13 +32,13 @@ class Process:
         pid = self.popen.pid
         self.start = start_ticks(pid)
         self.rank = Rank(rings, process=(pid, self.start))
-        self.folder = rings / kept.FOLDER
+        self.folder = rings / line_files.FOLDER
 
     def keep(self, *lines: str, final: bool = True) -> Path:
         """Keep lines as its relay does; the ring of the test names no pid namespace."""
         self.folder.mkdir(exist_ok=True)
-        path = self.folder / kept.Writer(0, self.popen.pid, self.start).name
-        kept.write(path, kept.Kept(lines, final))
+        path = self.folder / line_files.Writer(0, self.popen.pid, self.start).name
+        line_files.write(path, line_files.SavedLines(lines, final))
         return path
 
     def end(self, agent: Agent) -> None:

@@ -119,7 +119,7 @@ def test_a_shortage_sets_nothing_aside(
 ) -> None:
     with failing(monkeypatch, "0000000000000002", number), pytest.raises(OSError):
         spool.oldest(10)
-    assert (len(spool), spool.held, spool.dropped) == (3, 0, 0)
+    assert (len(spool), spool.held_segments, spool.dropped) == (3, 0, 0)
 
 
 @pytest.mark.parametrize("number", OF_THE_FILE, ids=errno.errorcode.get)
@@ -128,7 +128,7 @@ def test_a_file_that_cannot_be_read_waits_and_holds_up_no_other(
 ) -> None:
     with failing(monkeypatch, "0000000000000002", number):
         assert [sequence for sequence, _ in spool.oldest(10)] == [1, 3]
-    assert (len(spool), spool.held, spool.dropped) == (2, 1, 0)
+    assert (len(spool), spool.held_segments, spool.dropped) == (2, 1, 0)
     assert files(tmp_path) == [f"{sequence:016d}.seg" for sequence in (1, 2, 3)]
     spool.release({3})
     assert [sequence for sequence, _ in spool.oldest(10)] == [1, 2, 3]
@@ -141,7 +141,7 @@ def test_an_agent_that_starts_keeps_what_it_cannot_read(
     filled(tmp_path).close()
     with failing(monkeypatch, "0000000000000002", number):
         spool = Spool(tmp_path, "n1")
-    assert (len(spool), spool.held, spool.dropped) == (2, 1, 0)
+    assert (len(spool), spool.held_segments, spool.dropped) == (2, 1, 0)
     spool.release({3})
     assert [sequence for sequence, _ in spool.oldest(10)] == [1, 2, 3]
     spool.close()
@@ -157,11 +157,11 @@ def test_what_cannot_be_read_keeps_no_new_rows_out_of_a_full_spool(
     with failing(monkeypatch, "000000000000000", number):
         spool.put(KEY, ClockPair(1, 1), {Kind.CURSOR: cursors(a=20)})
         assert [sequence for sequence, _ in spool.oldest(10)] == []
-        assert (spool.unreadable, spool.held, spool.dropped) == (4, 4, 0)
+        assert (spool.unreadable, spool.held_segments, spool.dropped) == (4, 4, 0)
     assert len(files(tmp_path)) == 4
     spool.release({3})
     assert [sequence for sequence, _ in spool.oldest(10)] == [1, 2, 3, 4]
-    assert (spool.unreadable, spool.held, spool.dropped) == (0, 0, 0)
+    assert (spool.unreadable, spool.held_segments, spool.dropped) == (0, 0, 0)
     spool.close()
 
 

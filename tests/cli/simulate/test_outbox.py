@@ -20,9 +20,9 @@ def test_what_is_held_comes_back_in_its_old_place() -> None:
     outbox = Outbox(1000, 1000)
     outbox.put([b"a", b"b", b"c"])
     outbox.hold([0, 1], {2})
-    assert (waiting(outbox), outbox.held) == ([b"c"], 2)
+    assert (waiting(outbox), outbox.held_segments) == ([b"c"], 2)
     outbox.release({2, 3})
-    assert (waiting(outbox), outbox.held) == ([b"a", b"b", b"c"], 0)
+    assert (waiting(outbox), outbox.held_segments) == ([b"a", b"b", b"c"], 0)
 
 
 def test_it_is_full_by_bytes_or_by_segments_until_some_leave() -> None:

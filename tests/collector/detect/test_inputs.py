@@ -193,11 +193,11 @@ def test_of_many_answers_of_a_rank_the_last_one_counts() -> None:
     flights["rank"], flights["collective_seq"] = np.tile([0, 1, 2], 200), range(600)
     diagnoses = Diagnoses()
     diagnoses.add(diagnosis_rows, flights, 4)
-    assert {rank: item.at_ns for rank, item in diagnoses.of.items()} == {0: 58, 2: 57}
-    for rank, item in diagnoses.of.items():
+    assert {rank: item.at_ns for rank, item in diagnoses.by_rank.items()} == {0: 58, 2: 57}
+    for rank, item in diagnoses.by_rank.items():
         assert [record.number for record in item.flight] == list(range(600))[rank::3]
     diagnoses.add(diagnosis_rows[:1], flights[:0], 4)
-    assert diagnoses.of[2].flight == ()
+    assert diagnoses.by_rank[2].flight == ()
 
 
 @pytest.mark.parametrize(("flush_seconds", "stale"), [(1.0, True), (60.0, False)])

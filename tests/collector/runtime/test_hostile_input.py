@@ -175,15 +175,15 @@ def test_unknown_events_and_texts_are_passed_over() -> None:
     hear(attempt, {Kind.CHECKPOINT: checkpoint_rows(77, [0], 3, b"\xff\xfe")})
     hear(attempt, {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.FAILED, [0], 4, b"\xff")})
     assert attempt.lifecycle.events == []
-    assert attempt.checkpoints.known[3].verified is None
-    assert attempt.checkpoints.known[4].reason == "\ufffd"
+    assert attempt.checkpoints.by_step[3].verified is None
+    assert attempt.checkpoints.by_step[4].reason == "\ufffd"
 
 
 def test_a_bad_checkpoint_is_never_made_good_by_another_rank() -> None:
     attempt = Attempt(0)
     for event in (CheckpointEvent.VERIFIED, CheckpointEvent.FAILED, CheckpointEvent.VERIFIED):
         hear(attempt, {Kind.CHECKPOINT: checkpoint_rows(event, [0], 9)})
-    assert attempt.checkpoints.known[9].verified is False
+    assert attempt.checkpoints.by_step[9].verified is False
 
 
 MONTH_NS, LARGEST = 31 * 86_400 * NANOSECONDS, 2**64 - 1
@@ -211,9 +211,9 @@ def test_a_stall_longer_than_the_attempt_is_unknown(stall_ns: int) -> None:
     saved(attempt, CheckpointEvent.BEGIN, now, stall_ns=stall_ns)
     save = attempt.checkpoints.in_flight.newest[9]
     assert math.isnan(save.stall[1]) and save.began_ns.tolist()[1] == 0
-    assert attempt.checkpoints.known[9].stall_seconds is None
+    assert attempt.checkpoints.by_step[9].stall_seconds is None
     saved(attempt, CheckpointEvent.BEGIN, now, stall_ns=600 * NANOSECONDS)
-    assert attempt.checkpoints.known[9].stall_seconds == 600.0
+    assert attempt.checkpoints.by_step[9].stall_seconds == 600.0
     assert save.stall[1] == 600.0
 
 
@@ -221,9 +221,9 @@ def test_a_stall_longer_than_the_machine_was_up_is_unknown_without_a_start() -> 
     attempt = Attempt(0)
     hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
     saved(attempt, CheckpointEvent.BEGIN, 100.0, stall_ns=101 * NANOSECONDS)
-    assert attempt.checkpoints.known[9].stall_seconds is None
+    assert attempt.checkpoints.by_step[9].stall_seconds is None
     saved(attempt, CheckpointEvent.BEGIN, 100.0, stall_ns=99 * NANOSECONDS)
-    assert attempt.checkpoints.known[9].stall_seconds == 99.0
+    assert attempt.checkpoints.by_step[9].stall_seconds == 99.0
 
 
 def test_impossible_sizes_and_durations_of_a_save_are_unknown() -> None:
@@ -231,18 +231,18 @@ def test_impossible_sizes_and_durations_of_a_save_are_unknown() -> None:
     hear(attempt, {Kind.RANK_STATE: state_rows(range(2), 2, 1.0)})
     huge = {"durable_ns": LARGEST, "bytes": LARGEST}
     saved(attempt, CheckpointEvent.WRITTEN, 100.0, **huge)
-    checkpoint = attempt.checkpoints.known[9]
+    checkpoint = attempt.checkpoints.by_step[9]
     assert (checkpoint.durable_seconds, checkpoint.size_bytes) == (2.0, 1000), (
         "what the other rank reported"
     )
-    attempt.checkpoints.known.clear()
+    attempt.checkpoints.by_step.clear()
     rows = checkpoint_rows(CheckpointEvent.WRITTEN, [0], 9)
     for name, value in huge.items():
         rows[name] = value
     hear(attempt, {Kind.CHECKPOINT: rows})
     assert (
-        attempt.checkpoints.known[9].durable_seconds,
-        attempt.checkpoints.known[9].size_bytes,
+        attempt.checkpoints.by_step[9].durable_seconds,
+        attempt.checkpoints.by_step[9].size_bytes,
     ) == (
         None,
         None,

@@ -50,19 +50,21 @@ def refused(folder: Path | None, site: Path | None = None) -> list[str]:
 
 def test_what_is_shipped_asks_more_of_production_than_of_trials() -> None:
     objectives = read_objectives()
-    assert [slo.name for slo in objectives.of("trial")] == []
-    assert [slo.name for slo in objectives.of("experiment")] == ["goodput"]
-    assert [slo.name for slo in objectives.of("unlisted")] == ["goodput"]
-    assert {"goodput", "checkpoint-success"} < {slo.name for slo in objectives.of("production")}
+    assert [slo.name for slo in objectives.slos_for("trial")] == []
+    assert [slo.name for slo in objectives.slos_for("experiment")] == ["goodput"]
+    assert [slo.name for slo in objectives.slos_for("unlisted")] == ["goodput"]
+    assert {"goodput", "checkpoint-success"} < {
+        slo.name for slo in objectives.slos_for("production")
+    }
 
 
 def test_documents_and_a_site_file(folder: Path, tmp_path: Path) -> None:
     site = tmp_path / "site.yaml"
     site.write_text(SITE.replace("10:00:00Z", "11:00:00+01:00"))
     objectives = read_objectives(folder, site)
-    assert [slo.name for slo in objectives.of("production")] == ["goodput", "step-time"]
-    assert [slo.name for slo in objectives.of("research")] == ["goodput", "step-time"]
-    assert objectives.of("trial") == []
+    assert [slo.name for slo in objectives.slos_for("production")] == ["goodput", "step-time"]
+    assert [slo.name for slo in objectives.slos_for("research")] == ["goodput", "step-time"]
+    assert objectives.slos_for("trial") == []
     ((first, until),) = objectives.without("production")
     assert until - first == 2 * 3600
     assert not objectives.without("research")

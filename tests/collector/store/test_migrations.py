@@ -104,7 +104,7 @@ def test_a_store_in_use_is_not_moved(url: str, payloads: list[bytes], later: Non
     with pytest.raises(StoreError, match="in use: stop the collectors"):
         moving.move(url, BEFORE)
     store.close()
-    assert moving.move(url, BEFORE, dry_run=True).to == BEFORE
+    assert moving.move(url, BEFORE, dry_run=True).new_schema == BEFORE
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(

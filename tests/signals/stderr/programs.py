@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from stepwatch.signals import places
-from stepwatch.signals.stderr import kept
+from stepwatch.signals.stderr import line_files
 from tests.waiting import until
 
 BEGIN = """
@@ -37,12 +37,12 @@ def ran(rings: Path, program: str, **more: str) -> subprocess.CompletedProcess[b
 
 def files(rings: Path) -> list[Path]:
     """Return the complete files of last lines."""
-    return sorted(path for path in (rings / kept.FOLDER).glob("*") if not path.suffix)
+    return sorted(path for path in (rings / line_files.FOLDER).glob("*") if not path.suffix)
 
 
 def lines_of(rings: Path) -> list[str]:
     """Return the last lines of the only process, once its file is final."""
     complete = until(
-        "the relay to end", lambda: [f for f in map(kept.read, files(rings)) if f.final]
+        "the relay to end", lambda: [f for f in map(line_files.read, files(rings)) if f.final]
     )
     return list(complete[0].lines)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stepwatch.signals import places
-from stepwatch.signals.stderr import kept
+from stepwatch.signals.stderr import line_files
 from tests.waiting import until
 
 from .programs import command, environment, files, lines_of, ran
@@ -162,31 +162,31 @@ def test_without_a_place_for_the_file_every_byte_still_passes(tmp_path: Path) ->
 
 
 def test_old_files_of_processes_that_ended_are_removed(tmp_path: Path) -> None:
-    folder = kept.make_folder(tmp_path)
-    process = kept.this_process()
+    folder = line_files.make_folder(tmp_path)
+    process = line_files.this_process()
     live_file, ended = process.name, process._replace(start=1).name
     for name in (live_file, ended, "1-2-3"):
-        kept.write(folder / name, kept.Kept(("x",), False))
+        line_files.write(folder / name, line_files.SavedLines(("x",), False))
         os.utime(folder / name, (0, 0))
-    kept.make_folder(tmp_path)
+    line_files.make_folder(tmp_path)
     assert sorted(path.name for path in files(tmp_path)) == sorted([live_file, "1-2-3"])
-    for number in range(kept.MOST_FILES + 5):
-        kept.write(folder / f"1-{number}-4", kept.Kept((), True))
-    kept.make_folder(tmp_path)
-    assert len(files(tmp_path)) == kept.MOST_FILES
+    for number in range(line_files.MOST_FILES + 5):
+        line_files.write(folder / f"1-{number}-4", line_files.SavedLines((), True))
+    line_files.make_folder(tmp_path)
+    assert len(files(tmp_path)) == line_files.MOST_FILES
 
 
 def test_a_file_of_somebody_else_or_of_another_form_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "1-2-3"
-    kept.write(path, kept.Kept(("x\x1b[31m",), True))
-    assert kept.read(path, os.geteuid()).lines == ("x\ufffd[31m",)
+    line_files.write(path, line_files.SavedLines(("x\x1b[31m",), True))
+    assert line_files.read(path, os.geteuid()).lines == ("x\ufffd[31m",)
     with pytest.raises(ValueError, match="another user"):
-        kept.read(path, os.geteuid() + 1)
+        line_files.read(path, os.geteuid() + 1)
     link = tmp_path / "link"
     link.symlink_to(path)
     with pytest.raises(OSError):
-        kept.read(link)
+        line_files.read(link)
     for content in (b"[]", b"{}", b"\xff", b'{"lines": 3}'):
         path.write_bytes(content)
         with pytest.raises(ValueError):
-            kept.read(path)
+            line_files.read(path)

@@ -12,7 +12,7 @@ class SegmentQueue(Protocol):
     def __len__(self) -> int: ...
 
     @property
-    def held(self) -> int:
+    def held_segments(self) -> int:
         """Number of segments that wait for a collector that can read them."""
         ...
 

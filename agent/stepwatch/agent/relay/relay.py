@@ -191,7 +191,7 @@ class Relay:
             logger.warning("held segments cannot be released: %s", error)
 
     def _hold(self, reasons: dict[int, str], announced: Collection[int] | None = None) -> None:
-        if reasons and not self.spool.held:
+        if reasons and not self.spool.held_segments:
             sequence, reason = next(iter(reasons.items()))
             logger.warning("the collector cannot read segment %d (held): %s", sequence, reason)
         if reasons:

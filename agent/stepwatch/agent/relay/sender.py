@@ -52,7 +52,7 @@ class Sender:
     def _ask_formats(self) -> None:
         """Request the formats periodically while segments are held and nothing is sent."""
         now = self._clock.monotonic_ns()
-        if len(self.relay.spool) or not self.relay.spool.held:
+        if len(self.relay.spool) or not self.relay.spool.held_segments:
             self._asked_ns = now
         elif now - self._asked_ns >= ASK_SECONDS * NANOSECONDS:
             self._asked_ns = now

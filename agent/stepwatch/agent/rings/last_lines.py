@@ -16,7 +16,7 @@ from stepwatch.signals.blackbox import RingReader
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.exits import telling
 from stepwatch.signals.records import DTYPES, Kind, text_bytes
-from stepwatch.signals.stderr import kept
+from stepwatch.signals.stderr import line_files
 from stepwatch.signals.wire import Rows
 
 MOST_LINES = 4
@@ -63,18 +63,18 @@ def _is_fresh(since_ns: int, now_ns: int) -> bool:
     return 0 <= now_ns - since_ns < SETTLE_SECONDS * NANOSECONDS
 
 
-def _lines(reader: RingReader) -> kept.Kept | None:
+def _lines(reader: RingReader) -> line_files.SavedLines | None:
     """Return the lines from a ring's process; None if they were not kept."""
     identity = reader.identity
-    writer = kept.Writer(identity.pid_namespace, identity.pid, identity.process_start)
-    folder = reader.path.parents[2] / kept.FOLDER
+    writer = line_files.Writer(identity.pid_namespace, identity.pid, identity.process_start)
+    folder = reader.path.parents[2] / line_files.FOLDER
     try:
-        return kept.read(folder / writer.name, reader.owner)
+        return line_files.read(folder / writer.name, reader.owner)
     except (OSError, ValueError, RecursionError):
         return None
 
 
-def _rows(rank: int, stored: kept.Kept | None, now_ns: int) -> Rows:
+def _rows(rank: int, stored: line_files.SavedLines | None, now_ns: int) -> Rows:
     lines = [] if stored is None else telling(stored.lines, MOST_LINES)
     if lines:
         rows = np.zeros(len(lines), dtype=_DTYPE)

@@ -137,7 +137,7 @@ class Spool:
         return sum(spooled.size for spooled in list(self._held.values()))
 
     @property
-    def held(self) -> int:
+    def held_segments(self) -> int:
         """Number of segments that wait for a capable collector or for a successful read."""
         return len(self._held)
 

@@ -31,7 +31,7 @@ class Outbox:
         return len(self._waiting)
 
     @property
-    def held(self) -> int:
+    def held_segments(self) -> int:
         """Segments held until a collector can read them."""
         return len(self._held)
 

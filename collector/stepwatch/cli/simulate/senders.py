@@ -112,7 +112,7 @@ class Senders:
     @property
     def unsent(self) -> int:
         """Segments that the collector has not accepted yet."""
-        return len(self) + sum(sender.outbox.held for sender in self._all)
+        return len(self) + sum(sender.outbox.held_segments for sender in self._all)
 
     def _sender(self, part: int) -> Sender:
         return self._all[part % len(self._all)]

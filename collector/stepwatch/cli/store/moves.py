@@ -34,10 +34,11 @@ def migrate(arguments: argparse.Namespace) -> int:
     if arguments.json:
         return print_json({**moved._asdict(), "dry_run": arguments.dry_run})
     verb = "would move" if arguments.dry_run else "moved"
-    if moved.found == moved.to:
-        print(f"the store has schema {moved.to} already")
+    if moved.old_schema == moved.new_schema:
+        print(f"the store has schema {moved.new_schema} already")
     else:
-        print(f"{verb} the store from schema {moved.found} to {moved.to}, {moved.seconds:.1f} s")
+        schemas = f"schema {moved.old_schema} to {moved.new_schema}"
+        print(f"{verb} the store from {schemas}, {moved.seconds:.1f} s")
     return 0
 
 

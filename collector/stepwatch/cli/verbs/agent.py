@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
         collector=arguments.collector,
         node=places.checked_name(arguments.node, "node name"),
         port=arguments.port,
-        access=Access.of(arguments.token_file, arguments.ca),
+        access=Access.from_options(arguments.token_file, arguments.ca),
         flush_seconds=_flush_seconds(arguments.flush_seconds),
         spool_limit_bytes=arguments.spool_limit_mib << 20,
         traces=_traces(arguments),

@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     around = Surroundings(
         environ=os.environ,
         collector=arguments.collector.rstrip("/"),
-        access=Access.of(arguments.token_file, arguments.ca),
+        access=Access.from_options(arguments.token_file, arguments.ca),
         checkpoints=arguments.checkpoints,
         data=arguments.data,
         needed=tuple(arguments.need),

@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not 1 <= arguments.connections <= MOST_CONNECTIONS:
         raise UsageError(f"--connections {arguments.connections} must be 1 to {MOST_CONNECTIONS}")
     start_log("simulate", logging.WARNING)
-    access = Access.of(arguments.token_file, arguments.ca)
+    access = Access.from_options(arguments.token_file, arguments.ca)
     with connect(arguments.collector, access) as client:
         simulation = Simulation(plan, client, SystemClock(), _note, arguments.connections)
         with handled_by(lambda *_: simulation.interrupt()):

@@ -167,7 +167,7 @@ def _allowed(rule: Rule, finding: Finding) -> bool:
 
 
 def _measure(rule: Rule, finding: Finding, view: View, anomalous: frozenset[int]) -> Measured:
-    now, baseline = view.now[rule.fact], view.before[rule.fact]
+    now, baseline = view.now[rule.fact], view.earlier[rule.fact]
     index, shared = _place(rule, finding, view, now)
     if index < 0:
         return Measured(rule, math.nan, math.nan, shared)

@@ -29,7 +29,7 @@ def attributed(
     """
     faults = of_this_run(faults, attempt.tracker(LifecycleEvents).began_ns)
     nodes = attempt.ranks.node_of if findings else {}
-    places = RankPlaces(nodes, attempt.tracker(NearCards).of)
+    places = RankPlaces(nodes, attempt.tracker(NearCards).by_rank)
     findings = [with_certain(finding, faults, places) for finding in findings]
     found_ranks = frozenset(finding.rank for finding in findings if finding.rank >= 0)
     views = {

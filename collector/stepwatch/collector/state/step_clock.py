@@ -57,7 +57,7 @@ def step_timing(attempt: TrackedAttempt) -> StepTiming:
     steps, devices = attempt.tracker(Steps), attempt.tracker(DeviceSteps)
     timing = attempt.tracker(DeviceTiming)
     if not devices.ring.world or not steps.ring.world:
-        reason = timing.reason(timing.untimed(timing.of))
+        reason = timing.reason(timing.untimed(timing.by_rank))
         return StepTiming(HOST, reason or (_missing(devices) if devices.in_part else ""))
     last = min(steps.ring.newest, devices.ring.newest)
     span = steps.ring.steps(min(SPAN_STEPS, devices.ring.depth), last)

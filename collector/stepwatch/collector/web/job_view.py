@@ -97,14 +97,14 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     # A later attempt's report on a checkpoint, for example a failed check, replaces the earlier
     # one.
     checkpoints = {
-        step: item for run, _ in job.ordered() for step, item in run.checkpoints.known.items()
+        step: item for run, _ in job.ordered() for step, item in run.checkpoints.by_step.items()
     }
     incidents = sorted(verdicts.incidents.values(), key=lambda item: (item.opened_at, item.id))
     return {
         **job_line(job, verdicts, now),
         **pace(job),
         **breakdown(attempt),
-        "links": [link._asdict() for link in attempt.tracker(Links).known()],
+        "links": [link._asdict() for link in attempt.tracker(Links).links()],
         "ranks": rank_summaries(attempt),
         "checkpoints": [item._asdict() for _, item in sorted(checkpoints.items())],
         "incidents": [incident.document() for incident in incidents],

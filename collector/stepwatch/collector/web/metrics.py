@@ -245,7 +245,7 @@ def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
     newest: list[Sample] = []
     bad: list[Sample] = []
     for job, _ in jobs:
-        checkpoints = [c for a in job.attempts.values() for c in a.checkpoints.known.values()]
+        checkpoints = [c for a in job.attempts.values() for c in a.checkpoints.by_step.values()]
         outcomes.extend(
             ((job.name, outcome), float(count)) for outcome, count in job.totals.checkpoints.items()
         )
@@ -277,7 +277,7 @@ def _stragglers(verdicts: Verdicts) -> list[Finding]:
 
 
 def _failures_in_a_row(job: LiveJob) -> Value:
-    attempts = [job.attempts[number].checkpoints.known for number in sorted(job.attempts)]
+    attempts = [job.attempts[number].checkpoints.by_step for number in sorted(job.attempts)]
     return failures_in_a_row(attempts)
 
 

@@ -60,7 +60,9 @@ def part_edges(from_s: int, until_s: int) -> list[int]:
 
 def _with_budget(objectives: Objectives, job_class: str) -> Iterator[Slo]:
     return (
-        slo for slo in objectives.of(job_class) if slo.limit is None and slo.time_slices is None
+        slo
+        for slo in objectives.slos_for(job_class)
+        if slo.limit is None and slo.time_slices is None
     )
 
 

@@ -53,7 +53,7 @@ def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         },
         "device_seconds": verdicts.accounts.seconds(),
         "incidents": dict(Counter(incident.kind for incident in verdicts.incidents.values())),
-        "facts": attempt.tracker(RunFacts).known(),
+        "facts": attempt.tracker(RunFacts).facts(),
     }
 
 

@@ -163,7 +163,7 @@ class FaultyNode:
         self.book.settle(now)
         ranks = {pid: rank for rank, pid in enumerate(PIDS)}
         self._send({Kind.NODE_FACT: self.book.rows(now, ranks)})
-        node_faults = self.attempt.tracker(NodeFaults).known({"node-0": now / NANOSECONDS})
+        node_faults = self.attempt.tracker(NodeFaults).faults({"node-0": now / NANOSECONDS})
         faults = [fault for fault in node_faults if fault.present]
         return Seen(faults, detect([Fault(fault, 0, 0.0) for fault in faults], nodes=4))
 

@@ -86,7 +86,7 @@ def test_nothing_of_a_rank_is_believed_from_another_node(tables: dict[Kind, Rows
     say(attempt, FOREIGN, tables, time_s=5.0)
     assert not attempt.outcome.failed and not attempt.outcome.finished and not attempt.outcome.gone
     assert (attempt.world, attempt.lifecycle.resumed_from) == (4, None)
-    assert len(attempt.steps.history) == 0 == len(attempt.checkpoints.known)
+    assert len(attempt.steps.history) == 0 == len(attempt.checkpoints.by_step)
     assert attempt.collective_records.groups == {}
     assert attempt.ranks.views[2] == reference.ranks.views[2]
     assert attempt.refused_records == sum(map(len, tables.values()))

@@ -243,7 +243,7 @@ def test_a_start_does_not_go_with_the_checkpoint_before_it() -> None:
     for sent_segment in segments:
         job.append(sent_segment, NOW)
     job.fold()
-    assert job.current.checkpoints.known[1].durable_seconds == 2.0
+    assert job.current.checkpoints.by_step[1].durable_seconds == 2.0
     assert together(segments[::-1], began()) == 2
 
 

@@ -126,5 +126,5 @@ def test_saves_are_bounded_and_ranks_out_of_range_are_left_out() -> None:
     states = inside(25.0, 20, 21.0)
     states["rank"] = [-1, 4, 2, 1]
     saves.add_states(states)
-    assert np.isnan(saves.newest[20].own).tolist() == [True, True, False, True]
+    assert np.isnan(saves.newest[20].self_seconds).tolist() == [True, True, False, True]
     assert saves.newest[20].in_progress

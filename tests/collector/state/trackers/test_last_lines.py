@@ -30,7 +30,7 @@ def attempt_of(*parts: Rows) -> Attempt:
 
 
 def words(*parts: Rows) -> dict[int, LastWords]:
-    return attempt_of(*parts).tracker(LastLines).of
+    return attempt_of(*parts).tracker(LastLines).by_rank
 
 
 def test_lines_of_a_rank_in_their_order_and_only_the_newest_report() -> None:

@@ -52,7 +52,7 @@ def windows(*parts: Rows) -> WorkWindows:
     ],
 )
 def test_each_sign_of_work(rates: dict[str, float], kinds: Work | None) -> None:
-    work = windows(readings(range(10, 15), **rates)).of(0)
+    work = windows(readings(range(10, 15), **rates)).rank_work(0)
     assert work.kinds == kinds
     assert work.worked_ns == (13 if kinds else 10) * NANOSECONDS
     carried = kinds is not None and Work.BYTES in kinds
@@ -63,22 +63,24 @@ def test_too_few_readings_since_it_moved_say_nothing() -> None:
     earlier, moved = readings(range(3, 9), cpu_seconds=0.9), readings(range(10, 13))
     earlier["since_ns"] = 1
     work_windows = windows(earlier)
-    assert work_windows.of(0).kinds == Work.CPU
+    assert work_windows.rank_work(0).kinds == Work.CPU
     work_windows.add(moved)
-    assert work_windows.of(0).kinds is None and math.isnan(work_windows.of(0).cpu_ratio)
+    assert work_windows.rank_work(0).kinds is None and math.isnan(
+        work_windows.rank_work(0).cpu_ratio
+    )
 
 
 def test_work_that_ended_is_dated() -> None:
     busy, idle = readings(range(10, 20), cpu_seconds=0.9), readings(range(20, 40), cpu_seconds=0.0)
     idle["cpu_seconds"] = busy["cpu_seconds"][-1]
-    work = windows(busy, idle).of(0)
+    work = windows(busy, idle).rank_work(0)
     assert (work.kinds, work.worked_ns) == (Work.NONE, 19 * NANOSECONDS)
 
 
 def test_bytes_in_bursts_are_those_of_a_logger() -> None:
     rows = readings(range(10, 70), cpu_seconds=0.0)
     rows["file_bytes"] = np.arange(60) // 15 * 200_000.0
-    work = windows(rows).of(0)
+    work = windows(rows).rank_work(0)
     assert (work.kinds, work.worked_ns) == (Work.NONE, 10 * NANOSECONDS)
 
 
@@ -87,16 +89,16 @@ def test_one_burst_a_minute_is_no_work(name: str) -> None:
     """A thread of a logger, in a rank that hangs: half a second of a CPU, once in 40 s."""
     rows = readings(range(10, 130), cpu_seconds=0.0, children_cpu_seconds=0.0, file_bytes=0.0)
     rows[name] = np.cumsum(np.arange(120) % 40 == 38) * (1e6 if name == "file_bytes" else 0.5)
-    work = windows(rows).of(0)
+    work = windows(rows).rank_work(0)
     assert (work.kinds, work.worked_ns) == (Work.NONE, 10 * NANOSECONDS)
 
 
 def test_a_burst_between_two_rare_readings_is_no_work() -> None:
     rows = readings(range(10, 130, 10), cpu_seconds=0.0, file_bytes=0.0)
     rows["file_bytes"] = np.cumsum(np.arange(12) % 3 == 1) * 1e6
-    work = windows(rows).of(0)
+    work = windows(rows).rank_work(0)
     assert (work.kinds, work.worked_ns) == (Work.NONE, 10 * NANOSECONDS)
-    moves = windows(readings(range(10, 130, 10), cpu_seconds=0.0, file_bytes=1e5)).of(0)
+    moves = windows(readings(range(10, 130, 10), cpu_seconds=0.0, file_bytes=1e5)).rank_work(0)
     assert moves.kinds == Work.BYTES
 
 
@@ -112,6 +114,6 @@ def test_rows_of_many_ranks_together_give_what_they_give_one_by_one() -> None:
     for place in range(len(mixed)):
         separate.add(mixed[place : place + 1])
     for rank, kinds in ((0, Work.NONE), (1, Work.CPU)):
-        assert together.of(rank).kinds == separate.of(rank).kinds == kinds
-        assert together.of(rank).worked_ns == separate.of(rank).worked_ns
-    assert together.of(7).kinds is None
+        assert together.rank_work(rank).kinds == separate.rank_work(rank).kinds == kinds
+        assert together.rank_work(rank).worked_ns == separate.rank_work(rank).worked_ns
+    assert together.rank_work(7).kinds is None

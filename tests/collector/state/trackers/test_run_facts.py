@@ -15,7 +15,7 @@ def known_facts(*facts: Fact) -> dict[str, str]:
         tables = {Kind.LIFECYCLE: fact_rows(fact)}
         attempt.apply(segment(sequence, tables), Received(0.0, 0.0))
     assert attempt.lifecycle.events == [], "they are not among starts and ends"
-    return attempt.tracker(RunFacts).known()
+    return attempt.tracker(RunFacts).facts()
 
 
 def test_the_newer_value_of_a_name_counts() -> None:

@@ -35,7 +35,7 @@ class Access:
         self._context = _trusting(ca) if ca else None
 
     @classmethod
-    def of(cls, token_file: str | None, ca: str | None) -> Access:
+    def from_options(cls, token_file: str | None, ca: str | None) -> Access:
         """Build it from option values, else from `STEPWATCH_TOKEN_FILE` and `STEPWATCH_CA`."""
         path = token_file or os.environ.get(places.ENV_TOKEN_FILE)
         trusted = ca or os.environ.get(places.ENV_CA)

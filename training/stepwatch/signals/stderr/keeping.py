@@ -25,7 +25,7 @@ from stepwatch.signals import places
 from stepwatch.signals.errors import RingError
 from stepwatch.signals.secrets import known_secrets
 
-from . import kept
+from . import line_files
 from .lines import last_lines
 from .relay import Ends, Store, detach, follow_size, pass_on, relay
 
@@ -103,7 +103,7 @@ def _start(ends: Ends) -> None:
     Raises:
         OSError: there are too many processes.
     """
-    writer = kept.this_process()
+    writer = line_files.this_process()
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -115,22 +115,22 @@ def _start(ends: Ends) -> None:
         os._exit(0)  # neither handlers nor buffers of the forked process
 
 
-def _serve(ends: Ends, writer: kept.Writer) -> None:
+def _serve(ends: Ends, writer: line_files.Writer) -> None:
     detached = detach(ends)
     relay(detached, _store_of(writer))
 
 
-def _store_of(writer: kept.Writer) -> Store:
+def _store_of(writer: line_files.Writer) -> Store:
     secrets = known_secrets(os.environ)
     path: Path | None = None
     with contextlib.suppress(OSError, RingError):
-        path = kept.make_folder(places.ring_dir()) / writer.name
+        path = line_files.make_folder(places.ring_dir()) / writer.name
 
     def store(newest: bytes, cut: bool, final: bool) -> None:
         if path is not None:
             lines = tuple(last_lines(newest, cut, secrets))
             with contextlib.suppress(OSError):  # a full directory: the bytes still pass
-                kept.write(path, kept.Kept(lines, final))
+                line_files.write(path, line_files.SavedLines(lines, final))
 
     store(b"", False, False)
     return store

@@ -52,11 +52,11 @@ def _saving(attempt: Attempt, save: CheckpointInFlight) -> detector.Saving:
         elapsed=elapsed,
         began_ago=elapsed if lasts else elapsed + ended_ago,
         ended_ago=math.nan if lasts else ended_ago,
-        rank_seconds=np.where(np.isnan(save.own), save.stall, save.own),
+        rank_seconds=np.where(np.isnan(save.self_seconds), save.stall, save.self_seconds),
         failed=int(save.failed.sum()),
         reason=save.reason[0] if save.reason else "",
         saves=tuple(
-            np.where(np.isnan(checkpoint.own), checkpoint.stall, checkpoint.own)
+            np.where(np.isnan(checkpoint.self_seconds), checkpoint.stall, checkpoint.self_seconds)
             for checkpoint in attempt.checkpoints.in_flight.newest.values()
             if not np.isnan(checkpoint.stall).any()
         ),
@@ -76,7 +76,9 @@ def _elapsed(attempt: Attempt, save: CheckpointInFlight) -> float:
 
 
 def _run(attempt: Attempt, newest: CheckpointInFlight) -> detector.Run:
-    stalls_by_step = {step: item.stall_seconds for step, item in attempt.checkpoints.known.items()}
+    stalls_by_step = {
+        step: item.stall_seconds for step, item in attempt.checkpoints.by_step.items()
+    }
     stalls = {step: stall for step, stall in stalls_by_step.items() if stall is not None}
     earlier = [stall for step, stall in stalls.items() if step != newest.step]
     age = attempt.steps.newest_s - attempt.lifecycle.began_s if attempt.lifecycle.began_s else 0.0

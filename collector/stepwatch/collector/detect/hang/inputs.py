@@ -119,7 +119,7 @@ def rank_diagnostics(attempt: Attempt, limits: Thresholds = LIMITS) -> RankDiagn
     """Return diagnoses made since their rank last moved, and the members of each group."""
     fresh = {
         rank: diagnosis
-        for rank, diagnosis in attempt.tracker(Diagnoses).of.items()
+        for rank, diagnosis in attempt.tracker(Diagnoses).by_rank.items()
         if (view := attempt.ranks.views.get(rank)) is not None
         and diagnosis.at_ns >= _moved_ns(view.row, limits)
     }
@@ -214,7 +214,7 @@ def rank_situations(
         age = float(ages[rank])
         if rank in ended or math.isnan(age):
             continue
-        work, silent = ranks.work.of(rank), silence.get(rank, 0.0)
+        work, silent = ranks.work.rank_work(rank), silence.get(rank, 0.0)
         host = RankSituation(
             rank=rank,
             step=line.step,

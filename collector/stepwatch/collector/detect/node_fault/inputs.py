@@ -37,7 +37,7 @@ def present_faults(attempt: Attempt, now_s: float) -> list[NodeFault]:
     if not tracker:
         return []
     seen_s = {node: now_s - seconds for node, seconds in attempt.staleness(now_s).items()}
-    return [fault for fault in tracker.known(seen_s) if fault.present]
+    return [fault for fault in tracker.faults(seen_s) if fault.present]
 
 
 def step_at(attempt: Attempt, moment_s: float) -> int:

@@ -141,14 +141,14 @@ def _is_preempted(attempt: Attempt, valid_seconds: float) -> bool:
     """Return whether a preemption notice was still valid when the newest step ended."""
     oldest = attempt.steps.newest_s - valid_seconds
     stops = (fact for fact in attempt.lifecycle.events if fact.event is LifecycleEvent.PREEMPTION)
-    return any(fact.at >= oldest for fact in stops)
+    return any(fact.time_s >= oldest for fact in stops)
 
 
 def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
     """Return the ranks of `attempt` that ended in any way."""
     failures = {fact.rank: fact for fact in attempt.lifecycle.events if fact.event in _NOT_FINISHED}
     gone_ranks = np.flatnonzero(attempt.ranks.rows["gone_ns"]).tolist()
-    written = attempt.tracker(LastLines).of
+    written = attempt.tracker(LastLines).by_rank
     ends = []
     for rank in sorted({*failures, *gone_ranks} & attempt.ranks.views.keys()):
         failure, view = failures.get(rank), attempt.ranks.views[rank]
@@ -162,7 +162,7 @@ def rank_ends(attempt: Attempt) -> list[detector.RankEnd]:
                 phase=phase_name(int(view.row["phase"])),
                 gone_at=gone_at,
                 exit_code=int(view.row["exit_code"]),
-                failed_at=failure.at if failure is not None else math.nan,
+                failed_at=failure.time_s if failure is not None else math.nan,
                 failure=_words(failure) if failure is not None else "",
                 finished=attempt.lifecycle.ended.get(rank) is LifecycleEvent.FINISH,
                 lines=written.get(rank, LastWords()).lines,

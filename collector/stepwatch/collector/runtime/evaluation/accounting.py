@@ -73,7 +73,7 @@ class Accounts:
             return self, []
         days = job_days(attempts.values(), itertools.chain(*tails.values()))
         job_class, newest_day = job.current.job_class, max(days, default=0)
-        reported_owner = said_of(job.current.tracker(RunFacts).known()) or self.reported_owner
+        reported_owner = said_of(job.current.tracker(RunFacts).facts()) or self.reported_owner
         owner = owner_of(job.name, reported_owner, owners)
         owner_field = {OWNER: owner} if owner else {}
         news = {start for start, entry in days.items() if _is_news(entry, self.stored.get(start))}

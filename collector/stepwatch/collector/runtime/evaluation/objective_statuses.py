@@ -27,7 +27,7 @@ def with_objectives(
     """Return the verdicts with the status of each SLO for the job."""
     nothing = SliceLine()
     job_class = job.current.job_class
-    slos, without = objectives.of(job_class), objectives.without(job_class)
+    slos, without = objectives.slos_for(job_class), objectives.without(job_class)
     limits = {slo.sli for slo in slos if slo.limit is not None}
     run_readings = _limit_readings(job, verdicts, limits, clock)
     stalled, statuses = is_stalled(verdicts.open_incidents()), []

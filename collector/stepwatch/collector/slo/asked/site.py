@@ -80,7 +80,7 @@ class Objectives(NamedTuple):
     owners: tuple[OwnerRule, ...] = ()
     thresholds: Mapping[str, Mapping[type, Any]] = {}
 
-    def of(self, job_class: str) -> list[Slo]:
+    def slos_for(self, job_class: str) -> list[Slo]:
         """Return the SLOs for jobs in a class; all of them if the site names no default."""
         default_names = self.classes.get(OTHERS, tuple(self.slos))
         names = self.classes.get(job_class, default_names)

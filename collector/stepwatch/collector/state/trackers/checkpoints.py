@@ -34,13 +34,13 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints(Tracker):
-    """Checkpoints by step in `known`, and saves under way in `in_flight`."""
+    """Checkpoints by step in `by_step`, and saves under way in `in_flight`."""
 
     kinds = frozenset({Kind.CHECKPOINT, Kind.RANK_STATE})
     order = 40
 
     def __init__(self) -> None:
-        self.known: dict[int, Checkpoint] = {}
+        self.by_step: dict[int, Checkpoint] = {}
         self.in_flight = CheckpointsInFlight()
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
@@ -56,7 +56,7 @@ class Checkpoints(Tracker):
             began_ns = attempt.tracker(LifecycleEvents).began_ns.get(batch.node, 0)
             valid = validation.checkpoints(rows, began_ns)
             self.in_flight.add(valid, attempt.world, batch.to_wall_ns)
-            attempt.totals.add_checkpoints(fold(self.known, valid))
+            attempt.totals.add_checkpoints(fold(self.by_step, valid))
         if (states := batch.rows(Kind.RANK_STATE)) is not None:
             self.in_flight.add_states(states)
 

@@ -21,15 +21,15 @@ class CheckpointInFlight(NamedTuple):
     """One save; arrays (ranks,).
 
     `began_ns` is monotonic on the rank's node, 0 while unknown. `stall` is the loop's blocked time
-    in seconds, NaN during the save and if unknown (then `began_ns` is 0). `own` is the rank's
-    observed work in the save, without its wait for other ranks at the end. `failed` marks ranks
-    that reported a failure.
+    in seconds, NaN during the save and if unknown (then `began_ns` is 0). `self_seconds` is the
+    rank's observed work in the save, without its wait for other ranks at the end. `failed` marks
+    ranks that reported a failure.
     """
 
     step: int
     began_ns: np.ndarray[tuple[int], np.dtype[np.int64]]
     stall: Vector
-    own: np.ndarray[tuple[int], np.dtype[np.float32]]
+    self_seconds: np.ndarray[tuple[int], np.dtype[np.float32]]
     failed: np.ndarray[tuple[int], np.dtype[np.bool_]]
     reason: list[str]
 
@@ -70,7 +70,7 @@ class CheckpointsInFlight:
         waits = (rows["in_collective"] > 0) & (since >= began)
         worked = np.where(waits, since, rows["time_ns"].astype(np.int64)) - began
         is_timed = (began > 0) & np.isnan(save.stall[rank]) & (worked >= 0)
-        save.own[rank[is_timed]] = worked[is_timed] / NANOSECONDS
+        save.self_seconds[rank[is_timed]] = worked[is_timed] / NANOSECONDS
 
     def _checkpoint(self, step: int, world: int) -> CheckpointInFlight:
         save = self.newest.get(step)
@@ -90,7 +90,7 @@ class CheckpointsInFlight:
         save.began_ns[ends["rank"][~is_known]] = 0
         # Hook measurements are exact; states are seen once a second.
         timed = ends[is_known & (ends["blocked_ns"] > 0) & (ends["blocked_ns"] <= ends["stall_ns"])]
-        save.own[timed["rank"]] = (timed["stall_ns"] - timed["blocked_ns"]) / NANOSECONDS
+        save.self_seconds[timed["rank"]] = (timed["stall_ns"] - timed["blocked_ns"]) / NANOSECONDS
         if len(ends):
             ended = (int(ends["time_ns"].max()) + to_wall_ns) / NANOSECONDS
             # Within one save the last rank counts; between saves the later one, even if a clock was

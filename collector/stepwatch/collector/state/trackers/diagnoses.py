@@ -60,7 +60,7 @@ class Diagnoses(Tracker):
     given_back = True
 
     def __init__(self) -> None:
-        self.of: dict[int, Diagnosis] = {}
+        self.by_rank: dict[int, Diagnosis] = {}
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
         """Apply DIAGNOSIS rows and their FLIGHT rows."""
@@ -75,7 +75,7 @@ class Diagnoses(Tracker):
             if not 0 <= rank < world:
                 continue
             gil = int(row["gil"])
-            self.of[rank] = Diagnosis(
+            self.by_rank[rank] = Diagnosis(
                 int(row["time_ns"]),
                 bool(row["worker_answered"]),
                 bool(row["stack_read"]),

@@ -29,7 +29,7 @@ class LastLines(Tracker):
     kinds = frozenset({Kind.LAST_LINE})
 
     def __init__(self) -> None:
-        self.of: dict[int, LastWords] = {}
+        self.by_rank: dict[int, LastWords] = {}
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
         """Apply a batch's rows: a rank's new report replaces its old one."""
@@ -39,13 +39,15 @@ class LastLines(Tracker):
         reports: dict[int, LastWords] = {}
         for row in rows[: MAX_RANKS * MAX_LINES]:
             rank = int(row["rank"])
-            if 0 <= rank < attempt.world and (rank in self.of or len(self.of) < MAX_RANKS):
-                reports[rank] = self.of[rank] = _with(reports.get(rank, LastWords()), row)
+            if 0 <= rank < attempt.world and (
+                rank in self.by_rank or len(self.by_rank) < MAX_RANKS
+            ):
+                reports[rank] = self.by_rank[rank] = _with(reports.get(rank, LastWords()), row)
 
     @property
     def cells(self) -> int:
         """Cell count."""
-        return _CELLS_A_LINE * sum(1 + len(words.lines) for words in self.of.values())
+        return _CELLS_A_LINE * sum(1 + len(words.lines) for words in self.by_rank.values())
 
 
 def _with(words: LastWords, row: np.void) -> LastWords:

@@ -21,7 +21,7 @@ _TAKEN = [event.value for event in LifecycleEvent if event not in _OF_OTHERS]
 class Lifecycle(NamedTuple):
     """One lifecycle record in wall time (Unix seconds)."""
 
-    at: float
+    time_s: float
     rank: int
     event: LifecycleEvent
     value: int

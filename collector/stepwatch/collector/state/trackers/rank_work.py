@@ -103,7 +103,7 @@ class WorkWindows:
             for turn in turns(rows["rank"]):
                 self._take(rows["rank"][turn], readings[turn])
 
-    def of(self, rank: int) -> RankWork:
+    def rank_work(self, rank: int) -> RankWork:
         """Return a rank's work; unknown without a report."""
         if not 0 <= rank < len(self._values):
             return UNKNOWN_WORK

@@ -13,7 +13,7 @@ class RunFacts(PieceTracker):
     event = LifecycleEvent.FACT
     most = 1024
 
-    def known(self) -> dict[str, str]:
+    def facts(self) -> dict[str, str]:
         """Return values by name, sorted; the newer one if a name is described twice."""
         newest = dict(map(read_fact, self._texts))
         return {name: newest[name] for name in sorted(newest) if name}

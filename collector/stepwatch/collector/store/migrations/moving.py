@@ -29,11 +29,11 @@ _OTHERS = sa.text(
 class Moved(NamedTuple):
     """A completed move.
 
-    The schema before (`found`) and after (`to`), and its duration in seconds.
+    The schema before and after the move, and its duration in seconds.
     """
 
-    found: str
-    to: str
+    old_schema: str
+    new_schema: str
     seconds: float
 
 

@@ -17,7 +17,7 @@ def links_of(*tables: Rows) -> list[Link]:
     for sequence, rows in enumerate(tables, 1):
         attempt.apply(segment(sequence, {Kind.LIFECYCLE: rows}), Received(0.0, 0.0))
     assert attempt.lifecycle.events == [], "they are not among starts and ends"
-    return attempt.tracker(Links).known()
+    return attempt.tracker(Links).links()
 
 
 def test_pieces_make_a_link_also_over_two_segments_and_when_sent_twice() -> None:

@@ -31,18 +31,20 @@ def tracked(*parts: Rows) -> NearCards:
 
 
 def ports(tracker: NearCards) -> dict[int, list[str]]:
-    return {rank: [min(card.names) for card in cards] for rank, cards in tracker.of.items()}
+    return {rank: [min(card.names) for card in cards] for rank, cards in tracker.by_rank.items()}
 
 
 def test_the_newest_report_of_a_rank_replaces_what_was_known() -> None:
     first = card_rows((1, 1, "mlx5_0"), (1, 1, "mlx5_1"), (2, 3, "mlx5_2"))
     assert ports(tracked(first)) == {1: ["mlx5_0", "mlx5_1"], 2: ["mlx5_2"]}
     assert ports(tracked(first, card_rows((1, 2, "mlx5_3"))))[1] == ["mlx5_3"]
-    assert tracked(first).of[2] == (NearCard("0000:3b:00", Nearness.PHB, frozenset({"mlx5_2"})),)
+    assert tracked(first).by_rank[2] == (
+        NearCard("0000:3b:00", Nearness.PHB, frozenset({"mlx5_2"})),
+    )
 
 
 def test_what_names_no_card_or_no_rank_is_left_out_and_cards_are_bounded() -> None:
     odd = card_rows((1, 1, ""), (1, 99, "later"), (-1, 1, "nobody"), (9, 1, "no such rank"))
-    assert tracked(odd).of == {} == tracked().of
+    assert tracked(odd).by_rank == {} == tracked().by_rank
     many = tracked(card_rows(*[(0, 1, f"mlx5_{number}") for number in range(99)]))
-    assert len(many.of[0]) == near_cards.MAX_CARDS and many.cells > 0
+    assert len(many.by_rank[0]) == near_cards.MAX_CARDS and many.cells > 0

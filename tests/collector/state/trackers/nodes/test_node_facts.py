@@ -50,7 +50,7 @@ def test_facts_are_those_since_the_trouble_began_and_before() -> None:
     view = view_of(facts, 3.0)
     assert view.nodes == ("a", "b") and view.node_at.tolist() == [0, 0, 1, 1]
     assert view.now["cpu_steal_ratio"][0] == pytest.approx(0.5)
-    assert view.before["cpu_steal_ratio"][0] == pytest.approx(0.01)
+    assert view.earlier["cpu_steal_ratio"][0] == pytest.approx(0.01)
     assert math.isnan(view.now["cpu_steal_ratio"][1]), "another node says nothing of this one"
     assert math.isnan(view.now["io_pressure_ratio"][0])
 

@@ -40,7 +40,7 @@ def attempt_of(*parts: tuple[float, Rows], node: str = "node-0") -> Attempt:
 def present(
     attempt: Attempt, last_seen: float = 10.0, node: str = "node-0"
 ) -> list[tuple[Any, ...]]:
-    faults = attempt.tracker(NodeFaults).known({node: last_seen})
+    faults = attempt.tracker(NodeFaults).faults({node: last_seen})
     return [(fault.fact, fault.subject, fault.times) for fault in faults if fault.present]
 
 
@@ -50,7 +50,7 @@ def test_the_newest_report_counts() -> None:
         (5.0, fact_rows({**xid, "time_ns": 2 * NANOSECONDS})), (6.0, fact_rows({**xid, "count": 9}))
     )
     assert present(attempt) == [(NodeFact.XID, "gpu", 9)]
-    (fault,) = attempt.tracker(NodeFaults).known({})
+    (fault,) = attempt.tracker(NodeFaults).faults({})
     assert (fault.node, fault.code, fault.rank, fault.text) == ("node-0", 79, 2, "a line")
     over = attempt_of((5.0, fact_rows(xid)), (6.0, fact_rows({**xid, "present": 0})))
     assert present(over) == []
@@ -64,7 +64,7 @@ def test_when_it_happened_last_is_known_from_its_count() -> None:
         attempt = attempt_of(
             *((5.0 + offset_s, fact_rows(row)) for offset_s, row in enumerate(rows))
         )
-        return attempt.tracker(NodeFaults).known({})[0].newest_ns
+        return attempt.tracker(NodeFaults).faults({})[0].newest_ns
 
     assert newest(first) == 3, "a report is no occurrence"
     assert newest(first, unchanged) == 3
@@ -99,7 +99,7 @@ def test_nonsense_is_left_out() -> None:
         {"fact": NodeFact.DISK_SLOW, "rank": 10**6, "began_ns": 2**63, "subject": b"\xff\xfe"},
     )
     attempt = attempt_of((5.0, rows))
-    (fault,) = attempt.tracker(NodeFaults).known({})
+    (fault,) = attempt.tracker(NodeFaults).faults({})
     assert (fault.fact, fault.rank, fault.subject) == (NodeFact.DISK_SLOW, -1, "\ufffd\ufffd")
     assert fault.began_s < 1e10, "it cannot have begun after it was reported"
 

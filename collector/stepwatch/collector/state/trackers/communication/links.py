@@ -13,6 +13,6 @@ class Links(PieceTracker):
     event = LifecycleEvent.LINK
     most = 64
 
-    def known(self) -> list[Link]:
+    def links(self) -> list[Link]:
         """Return each link once, in arrival order."""
         return list(dict.fromkeys(map(read_link, self._texts)))

@@ -33,7 +33,7 @@ class DeviceTiming(JoinedTracker):
     order = 12
 
     def __init__(self) -> None:
-        self.of: dict[int, Timed] = {}
+        self.by_rank: dict[int, Timed] = {}
         self._timed = 0
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
@@ -44,16 +44,16 @@ class DeviceTiming(JoinedTracker):
         attempt.refused_records += int((~in_world).sum())
         columns = (rows[name][in_world].tolist() for name in ("rank", "time_ns", "value", "text"))
         for rank, at_ns, value, text in zip(*columns, strict=True):
-            previous = self.of.get(rank)
+            previous = self.by_rank.get(rank)
             if previous is None or previous.at_ns <= at_ns:
-                self.of[rank] = Timed(value == 1, text.decode("utf-8", "replace"), at_ns)
+                self.by_rank[rank] = Timed(value == 1, text.decode("utf-8", "replace"), at_ns)
         if in_world.any():
-            self._timed = sum(timed.on_device for timed in self.of.values())
+            self._timed = sum(timed.on_device for timed in self.by_rank.values())
 
     @property
     def all_timed(self) -> bool | None:
         """Whether all reporting ranks are timed on devices; None without reports."""
-        return self._timed == len(self.of) if self.of else None
+        return self._timed == len(self.by_rank) if self.by_rank else None
 
     @property
     def timed_ranks(self) -> int:
@@ -62,22 +62,24 @@ class DeviceTiming(JoinedTracker):
 
     def untimed(self, ranks: Iterable[int]) -> list[int]:
         """Return those `ranks` that reported no device timing."""
-        return [rank for rank in ranks if rank in self.of and not self.of[rank].on_device]
+        return [rank for rank in ranks if rank in self.by_rank and not self.by_rank[rank].on_device]
 
     def devices(self) -> list[str]:
         """Return the types of timing devices, sorted."""
-        return sorted({timed.text for timed in self.of.values() if timed.on_device and timed.text})
+        return sorted(
+            {timed.text for timed in self.by_rank.values() if timed.on_device and timed.text}
+        )
 
     def reason(self, ranks: Iterable[int]) -> str:
         """Return why these ranks' steps are timed on the host: `ranks 0-3: no accelerator`."""
         by_reason: dict[str, list[int]] = {}
         for rank in ranks:
-            if rank in self.of:
-                by_reason.setdefault(self.of[rank].text or "unknown", []).append(rank)
+            if rank in self.by_rank:
+                by_reason.setdefault(self.by_rank[rank].text or "unknown", []).append(rank)
         common = sorted(by_reason.items(), key=lambda entry: -len(entry[1]))[:SHOWN_REASONS]
         return "; ".join(f"{ranks_text(members)}: {why}" for why, members in common)
 
     @property
     def cells(self) -> int:
         """Cell count, for the live-state limit."""
-        return len(self.of)
+        return len(self.by_rank)

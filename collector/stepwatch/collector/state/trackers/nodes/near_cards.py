@@ -33,7 +33,7 @@ class NearCards(Tracker):
     kinds = frozenset({Kind.TOPOLOGY})
 
     def __init__(self) -> None:
-        self.of: dict[int, tuple[NearCard, ...]] = {}
+        self.by_rank: dict[int, tuple[NearCard, ...]] = {}
 
     def apply(self, batch: Batch, attempt: TrackedAttempt) -> None:
         """Apply a batch's rows: a rank's new report replaces its old one."""
@@ -45,13 +45,13 @@ class NearCards(Tracker):
             if card is not None and 0 <= rank < attempt.world:
                 cards_by_rank[rank] = (*cards_by_rank.get(rank, ()), card)[:MAX_CARDS]
         for rank, cards in cards_by_rank.items():
-            if rank in self.of or len(self.of) < MAX_RANKS:
-                self.of[rank] = cards
+            if rank in self.by_rank or len(self.by_rank) < MAX_RANKS:
+                self.by_rank[rank] = cards
 
     @property
     def cells(self) -> int:
         """Cell count."""
-        return _CELLS_A_CARD * sum(map(len, self.of.values()))
+        return _CELLS_A_CARD * sum(map(len, self.by_rank.values()))
 
 
 def _card(row: np.void) -> NearCard | None:

@@ -58,7 +58,7 @@ class View(NamedTuple):
     """
 
     now: Mapping[str, Values]
-    before: Mapping[str, Values]
+    earlier: Mapping[str, Values]
     node_at: np.ndarray[tuple[int], np.dtype[np.int64]]
     nodes: tuple[str, ...]
     neighbours: tuple[Neighbour | None, ...]

@@ -62,7 +62,7 @@ class NodeFaults(Tracker):
     def __bool__(self) -> bool:
         return bool(self._of)
 
-    def known(self, seen_s: Mapping[str, float]) -> list[NodeFault]:
+    def faults(self, seen_s: Mapping[str, float]) -> list[NodeFault]:
         """Return all facts, `present` only while they are reported.
 
         `seen_s` is each node's newest arrival, on the collector's monotonic clock.

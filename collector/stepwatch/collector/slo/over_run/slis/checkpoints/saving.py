@@ -14,7 +14,7 @@ _NONE = "no checkpoint is known: mark saves with Watch.checkpoint"
 
 def checkpoints(facts: JobFacts) -> dict[int, Checkpoint]:
     """Return all attempts' checkpoints by step; a later attempt's report wins."""
-    return {step: item for run, _ in facts.runs for step, item in run.checkpoints.known.items()}
+    return {step: item for run, _ in facts.runs for step, item in run.checkpoints.by_step.items()}
 
 
 def checkpoint_stall(facts: JobFacts) -> Reading:

@@ -66,7 +66,7 @@ def mfu(facts: JobFacts) -> Reading:
 
 def _described(attempt: Attempt) -> tuple[float, float]:
     """Return FLOPs per token, and a device's peak FLOP/s; 0.0 without a description."""
-    run_facts = attempt.tracker(RunFacts).known()
+    run_facts = attempt.tracker(RunFacts).facts()
     return _positive(run_facts.get(FLOPS)), _positive(run_facts.get(PEAK))
 
 

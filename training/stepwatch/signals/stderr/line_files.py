@@ -44,7 +44,7 @@ class Writer(NamedTuple):
         return f"{self.namespace}-{self.pid}-{self.start}"
 
 
-class Kept(NamedTuple):
+class SavedLines(NamedTuple):
     """Last lines, oldest first; `final` once no process has the stderr open any more."""
 
     lines: tuple[str, ...]
@@ -71,7 +71,7 @@ def make_folder(root: Path) -> Path:
     return folder
 
 
-def write(path: Path, record: Kept) -> None:
+def write(path: Path, record: SavedLines) -> None:
     """Write the file at once.
 
     Raises:
@@ -80,7 +80,7 @@ def write(path: Path, record: Kept) -> None:
     replace(path, json.dumps(record._asdict()).encode(), mode=0o600)
 
 
-def read(path: Path, owner: int | None = None) -> Kept:
+def read(path: Path, owner: int | None = None) -> SavedLines:
     """Read the file, only from user id `owner` if it is set.
 
     Raises:
@@ -92,7 +92,7 @@ def read(path: Path, owner: int | None = None) -> Kept:
     if not isinstance(document, dict) or not isinstance(document.get("lines"), list):
         raise ValueError("no kept lines")
     lines = (_shown(line) for line in document["lines"][-KEPT_LINES:])
-    return Kept(tuple(lines), document.get("final") is True)
+    return SavedLines(tuple(lines), document.get("final") is True)
 
 
 def _shown(line: object) -> str:
