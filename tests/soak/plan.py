@@ -9,7 +9,7 @@ JOB = "soak"
 REAL_TIME_RANKS = 8192
 """Number of ranks that two cores sustain at a step per second, sender included."""
 _RANKS_PER_NODE = 8
-_FAULTS = ("slow-compute", "slow-data", "node-slow")
+_FAULTS = ("slow-compute", "slow-data", "slow-node")
 _FAULT_SECONDS = 100.0
 _LONGER = 1.35
 """Factor by which the faults below lengthen the average step."""

@@ -161,7 +161,7 @@ def test_who_is_killed_is_gone_first_and_the_launcher_ends_the_others() -> None:
     assert exit_rows["rank"][0] == 5
 
 
-@pytest.mark.parametrize(("fault", "slowed"), [("slow-compute", {5}), ("node-slow", {4, 5, 6, 7})])
+@pytest.mark.parametrize(("fault", "slowed"), [("slow-compute", {5}), ("slow-node", {4, 5, 6, 7})])
 def test_a_slow_rank_works_longer_and_the_others_wait_for_it(fault: str, slowed: set[int]) -> None:
     steps = rows_of([*sent(plan_with(f"{fault}:rank=5,step=6", steps=12))], Kind.STEP)
     slow = np.isin(steps["rank"], [*slowed])

@@ -74,7 +74,7 @@ def test_a_healthy_run_arrives_once_and_raises_nothing(
         ("slow-data", "straggler", 37, "slow-data"),
         ("hang", "hang", 37, "not-arrived"),
         ("kill", "rank-failed", 37, "process-gone"),
-        ("node-slow", "straggler", range(32, 40), "cpu-steal"),
+        ("slow-node", "straggler", range(32, 40), "cpu-steal"),
         ("slow-link", "slow-collective", -1, "nic-errors"),
     ],
 )

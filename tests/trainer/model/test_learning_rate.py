@@ -5,24 +5,18 @@ from __future__ import annotations
 import pytest
 
 from stepwatch.trainer.config.options import OptimizerOptions
-from stepwatch.trainer.model.learning_rate import peak_rate, rate_at
+from stepwatch.trainer.model.learning_rate import rate_at
 
-OPTIONS = OptimizerOptions(lr=1.0, warmup=10, final_lr=0.1, reference_batch=16)
+OPTIONS = OptimizerOptions(lr=1.0, warmup=10, final_lr=0.1)
 
 
 def test_the_rate_rises_to_the_peak_and_falls_to_the_floor() -> None:
-    rates = [rate_at(step, 100, OPTIONS, 16) for step in range(101)]
+    rates = [rate_at(step, 100, OPTIONS) for step in range(101)]
     assert rates[0] == pytest.approx(0.1)
     assert rates[9] == rates[10] == pytest.approx(1.0)
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert rates[100] == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(("rule", "peak"), [("none", 1.0), ("linear", 4.0), ("sqrt", 2.0)])
-def test_a_larger_batch_scales_the_peak(rule: str, peak: float) -> None:
-    options = OptimizerOptions(lr=1.0, reference_batch=16, lr_scaling=rule)
-    assert peak_rate(options, 64) == pytest.approx(peak)
-
-
 def test_no_warm_up_starts_at_the_peak() -> None:
-    assert rate_at(0, 10, OptimizerOptions(lr=1.0, warmup=0), 16) == pytest.approx(1.0)
+    assert rate_at(0, 10, OptimizerOptions(lr=1.0, warmup=0)) == pytest.approx(1.0)

@@ -17,10 +17,10 @@ AT_ONCE = {
     FaultKind.STOP: signal.SIGSTOP,
     FaultKind.STOP_ALL: signal.SIGSTOP,
     FaultKind.KILL: signal.SIGKILL,
-    FaultKind.LOST_NODE: signal.SIGKILL,
+    FaultKind.NODE_LOST: signal.SIGKILL,
     FaultKind.EXIT_EARLY: environ.LEAVE,
     FaultKind.EXCEPTION: environ.FAIL,
-    FaultKind.HANG_OUTSIDE: environ.SLEEP,
+    FaultKind.HANG: environ.SLEEP,
     FaultKind.HANG_BUSY: environ.SPIN,
 }
 """Signals that are sent once."""
@@ -76,7 +76,7 @@ class Outside:
         elif fault.kind in IN_CYCLES:
             self._cycle(fault, now)
         else:
-            if fault.kind is FaultKind.LOST_NODE:
+            if fault.kind is FaultKind.NODE_LOST:
                 self._once(("node", fault), partial(self._kill_agent, fault.node))
             self._once(fault, partial(self._signal, fault, AT_ONCE[fault.kind]))
 

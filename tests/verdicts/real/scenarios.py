@@ -76,7 +76,7 @@ def _fault(dice: random.Random, seed: int, kind: FaultKind) -> Fault:
     node = dice.randrange(NODES)
     per_node = RANKS // NODES
     ranks: tuple[int, ...] = (dice.randrange(RANKS),)
-    if kind in (FaultKind.SLOW_NODE, FaultKind.LOST_NODE):
+    if kind in (FaultKind.SLOW_NODE, FaultKind.NODE_LOST):
         ranks = tuple(range(node * per_node, (node + 1) * per_node))
     elif kind in _ALL:
         ranks = tuple(range(RANKS))

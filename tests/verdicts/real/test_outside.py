@@ -29,7 +29,7 @@ def test_a_signal_is_sent_once_and_not_before_its_moment() -> None:
 
 
 def test_a_lost_node_loses_its_agent_and_its_ranks() -> None:
-    scenario = with_fault(FaultKind.LOST_NODE, 2, 3, node=1)
+    scenario = with_fault(FaultKind.NODE_LOST, 2, 3, node=1)
     assert sent_signals(scenario, 51.0) == ([(102, signal.SIGKILL), (103, signal.SIGKILL)], [1])
 
 

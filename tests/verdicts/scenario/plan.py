@@ -35,7 +35,7 @@ class Pace(StrEnum):
 
 
 class FaultKind(StrEnum):
-    """Kinds of faults."""
+    """Kinds of faults, in the words of `tests/faults/test_vocabulary.py`."""
 
     SLOW_COMPUTE = "slow-compute"
     SLOW_DATA = "slow-data"
@@ -50,13 +50,13 @@ class FaultKind(StrEnum):
     KILL = "kill"
     EXIT_EARLY = "exit-early"
     EXCEPTION = "exception"
-    HANG_OUTSIDE = "hang-outside"
+    HANG = "hang"
     HANG_BUSY = "hang-busy"
     HANG_INSIDE = "hang-inside"
     CROSSED_GROUPS = "crossed-groups"
-    LOST_NODE = "lost-node"
+    NODE_LOST = "node-lost"
     MEMORY_GROWTH = "memory-growth"
-    SLOW_SAVER = "slow-saver"
+    CHECKPOINT_STALL = "checkpoint-stall"
 
 
 class History(StrEnum):
@@ -79,17 +79,17 @@ SLOWING = frozenset(
         FaultKind.SLOW_STAGE_LINK,
         FaultKind.SLOW_DATA_EVERYWHERE,
         FaultKind.STOPPED_NOW_AND_THEN,
-        FaultKind.SLOW_SAVER,
+        FaultKind.CHECKPOINT_STALL,
     }
 )
 """Steps continue, and take longer."""
-DYING = frozenset({FaultKind.KILL, FaultKind.EXIT_EARLY, FaultKind.EXCEPTION, FaultKind.LOST_NODE})
+DYING = frozenset({FaultKind.KILL, FaultKind.EXIT_EARLY, FaultKind.EXCEPTION, FaultKind.NODE_LOST})
 """A process ends."""
 STANDING = frozenset(
     {
         FaultKind.STOP,
         FaultKind.STOP_ALL,
-        FaultKind.HANG_OUTSIDE,
+        FaultKind.HANG,
         FaultKind.HANG_BUSY,
         FaultKind.HANG_INSIDE,
         FaultKind.CROSSED_GROUPS,

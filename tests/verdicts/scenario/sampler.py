@@ -169,9 +169,9 @@ def _fits(kind: FaultKind, base: Scenario) -> bool:
         return base.shape is Shape.TENSOR and base.ranks >= 4
     if kind is FaultKind.SLOW_NODE:
         return base.nodes > 1 and base.ranks_per_node > 1
-    if kind is FaultKind.LOST_NODE:
+    if kind is FaultKind.NODE_LOST:
         return base.nodes > 1
-    if kind is FaultKind.SLOW_SAVER:
+    if kind is FaultKind.CHECKPOINT_STALL:
         return base.saves.every > 0
     if kind is FaultKind.HANG_INSIDE:
         # A pipeline of one replica has no collective.
@@ -185,9 +185,9 @@ def _adapt(kind: FaultKind, base: Scenario, dice: random.Random) -> Scenario:
         FaultKind.SLOW_STAGE_LINK: lambda: replace(base, shape=Shape.PIPELINE),
         FaultKind.CROSSED_GROUPS: lambda: replace(base, shape=Shape.TENSOR, ranks=8, nodes=2),
         FaultKind.SLOW_NODE: lambda: replace(base, ranks=8, nodes=2),
-        FaultKind.LOST_NODE: lambda: replace(base, ranks=8, nodes=2),
+        FaultKind.NODE_LOST: lambda: replace(base, ranks=8, nodes=2),
         FaultKind.HANG_INSIDE: lambda: replace(base, shape=Shape.DDP),
-        FaultKind.SLOW_SAVER: lambda: replace(
+        FaultKind.CHECKPOINT_STALL: lambda: replace(
             base, saves=Pauses(max(5, round(45.0 / base.step_seconds)), dice.uniform(0.1, 0.5))
         ),
     }
@@ -198,14 +198,14 @@ def _fault(dice: random.Random, base: Scenario, kind: FaultKind) -> Fault:
     node = dice.randrange(base.nodes)
     per_node = base.ranks_per_node
     ranks: tuple[int, ...] = (dice.randrange(base.ranks),)
-    if kind in (FaultKind.SLOW_NODE, FaultKind.LOST_NODE):
+    if kind in (FaultKind.SLOW_NODE, FaultKind.NODE_LOST):
         ranks = tuple(range(node * per_node, (node + 1) * per_node))
     elif kind in (FaultKind.STOP_ALL, FaultKind.SLOW_DATA_EVERYWHERE, FaultKind.HANG_INSIDE):
         ranks = tuple(range(base.ranks))
     effect, period = _log_uniform(dice, 1.05, 10.0), dice.choice(_PERIODS)
     if kind is FaultKind.STOPPED_NOW_AND_THEN:
         effect, period = dice.uniform(0.05, 0.5), 1
-    elif kind is FaultKind.SLOW_SAVER:
+    elif kind is FaultKind.CHECKPOINT_STALL:
         effect, period = _log_uniform(dice, 1.0, 15.0), 1
     elif kind in _ON_LINKS or kind is FaultKind.SLOW_DATA_EVERYWHERE:
         period = 1
@@ -215,7 +215,7 @@ def _fault(dice: random.Random, base: Scenario, kind: FaultKind) -> Fault:
     return Fault(
         kind=kind,
         ranks=ranks,
-        node=node if kind in (FaultKind.SLOW_NODE, FaultKind.LOST_NODE) else -1,
+        node=node if kind in (FaultKind.SLOW_NODE, FaultKind.NODE_LOST) else -1,
         effect=round(effect, 3),
         period=period,
         onset=onset,

@@ -61,14 +61,15 @@ def test_a_fault_shows_when_the_first_step_that_it_slows_is_over() -> None:
     assert 50.0 + 6.5 < shows_at(scenario, scenario.faults[0]) < 50.0 + 9.0
     seldom = with_fault(FaultKind.SLOW_OPTIMIZER, 2, effect=7.0, period=20)
     assert 57.0 < shows_at(seldom, seldom.faults[0]) < 50.0 + 29.0
-    slow_save = replace(with_fault(FaultKind.SLOW_SAVER, 2, effect=7.0), saves=Pauses(20, 0.2))
+    slow_save = with_fault(FaultKind.CHECKPOINT_STALL, 2, effect=7.0)
+    slow_save = replace(slow_save, saves=Pauses(20, 0.2))
     assert 57.0 < shows_at(slow_save, slow_save.faults[0]) < 50.0 + 30.0
     for kind in (FaultKind.STOPPED_NOW_AND_THEN, FaultKind.STOP):
         job = with_fault(kind, 2, effect=0.4)
         assert math.isnan(shows_at(job, job.faults[0]))
 
 
-@pytest.mark.parametrize("kind", [FaultKind.STOP, FaultKind.KILL, FaultKind.HANG_OUTSIDE])
+@pytest.mark.parametrize("kind", [FaultKind.STOP, FaultKind.KILL, FaultKind.HANG])
 def test_nobody_ends_the_step_in_which_one_rank_stands(kind: FaultKind) -> None:
     last = list(Timeline(with_fault(kind, 3)).steps())[-1]
     assert 45.0 < last.began.max() < 60.0
@@ -79,7 +80,7 @@ def test_nobody_leaves_a_collective_in_which_one_process_is_stopped() -> None:
     steps = list(Timeline(replace(JOB, seconds=20.0)).steps())
     call = steps[9].calls[0]
     inside = float(call.arrived.max() + np.nanmin(call.exposed) / 2)
-    for kind in (FaultKind.STOP, FaultKind.HANG_OUTSIDE):
+    for kind in (FaultKind.STOP, FaultKind.HANG):
         scenario = replace(JOB, seconds=20.0, faults=(Fault(kind, (3,), onset=inside),))
         timeline = Timeline(scenario)
         hit = list(timeline.steps())[9]
@@ -133,7 +134,7 @@ def test_what_nobody_observes_need_not_be_named_but_a_hang_there_must_be_found()
 
 def test_the_others_go_on_to_the_next_collective_when_one_rank_stands_behind_it() -> None:
     # The optimizer of step 30 runs while second 30.9 passes: no collective of that step is left.
-    scenario = with_fault(FaultKind.HANG_OUTSIDE, 3)
+    scenario = with_fault(FaultKind.HANG, 3)
     steps = list(Timeline(scenario, faulty=False).steps())
     step = steps[30]
     onset = float(step.end.max() - 0.02)
@@ -146,7 +147,7 @@ def test_the_others_go_on_to_the_next_collective_when_one_rank_stands_behind_it(
 
 def test_a_stage_that_gets_no_further_microbatch_waits_and_does_not_work() -> None:
     # Rank 0 falls asleep in the middle of its forward, after rank 1 has taken some microbatches.
-    asleep = replace(with_fault(FaultKind.HANG_OUTSIDE, 0), shape=Shape.PIPELINE, ranks=2, nodes=1)
+    asleep = replace(with_fault(FaultKind.HANG, 0), shape=Shape.PIPELINE, ranks=2, nodes=1)
     healthy = list(Timeline(asleep, faulty=False).steps())[30]
     onset = float(healthy.began.max()) + 0.5 * float(healthy.spent["forward"][0])
     shifted = replace(asleep, faults=(replace(asleep.faults[0], onset=onset),))
@@ -157,7 +158,7 @@ def test_a_stage_that_gets_no_further_microbatch_waits_and_does_not_work() -> No
 
 def test_groups_that_need_no_lost_rank_end_their_collectives() -> None:
     """Of four pairs one is lost: the others wait for it only where all replicas meet."""
-    lost = Fault(FaultKind.LOST_NODE, (4, 5), node=2, onset=20.0)
+    lost = Fault(FaultKind.NODE_LOST, (4, 5), node=2, onset=20.0)
     scenario = replace(
         JOB, shape=Shape.TENSOR, ranks=8, nodes=4, step_seconds=0.5, faults=(lost,), seconds=30.0
     )

@@ -116,7 +116,7 @@ def shows_at(scenario: Scenario, fault: Fault) -> float:
     if fault.kind not in SLOWING or fault.kind is FaultKind.STOPPED_NOW_AND_THEN:
         return math.nan
     for step in Timeline(scenario).steps():
-        if fault.kind is not FaultKind.SLOW_SAVER:
+        if fault.kind is not FaultKind.CHECKPOINT_STALL:
             over, hit = step.end, fault.active(float(step.began.max()), step.number)
         elif step.stall is not None and step.saved_from is not None:
             over, hit = step.saved_from + step.stall, fault.lasts(float(step.saved_from.min()))
@@ -208,17 +208,17 @@ _KINDS: dict[FaultKind, tuple[str, str, str]] = {
     FaultKind.KILL: ("rank-failed", "", "process-gone"),
     FaultKind.EXIT_EARLY: ("rank-failed hang", "", "process-gone"),
     FaultKind.EXCEPTION: ("rank-failed", "", "exception"),
-    FaultKind.HANG_OUTSIDE: ("hang pause", "", "not-arrived"),
+    FaultKind.HANG: ("hang pause", "", "not-arrived"),
     FaultKind.HANG_BUSY: ("hang pause", "", "busy not-arrived"),
     FaultKind.HANG_INSIDE: ("hang", "", "unknown slow-transfer"),
     FaultKind.CROSSED_GROUPS: ("desync hang", "", "mismatched-order"),
-    FaultKind.LOST_NODE: (
+    FaultKind.NODE_LOST: (
         "telemetry-lost rank-failed hang",
         "",
         "node-stale agents-stale node-lost process-gone",
     ),
     FaultKind.MEMORY_GROWTH: ("memory-growth", "", "host-memory"),
-    FaultKind.SLOW_SAVER: ("checkpoint-stall", "checkpoint", "slow-storage"),
+    FaultKind.CHECKPOINT_STALL: ("checkpoint-stall", "checkpoint", "slow-storage"),
 }
 """Kinds, phases and causes that may be named, divided by blanks."""
 _NO_RANK_NAMED = frozenset(

@@ -44,7 +44,7 @@ class Case(NamedTuple):
     def _faults(self) -> tuple[Fault, ...]:
         if self.place == IN_SAVES:
             longer = (self.times - 1.0) * SAVE_SECONDS
-            return (self._fault(FaultKind.SLOW_SAVER, _SLOW_RANK, longer, 0.0, self.seconds),)
+            return (self._fault(FaultKind.CHECKPOINT_STALL, _SLOW_RANK, longer, 0.0, self.seconds),)
         slow = FaultKind.SLOW_COMPUTE
         if self.place == ONE_RANK:
             return (self._fault(slow, _SLOW_RANK, self.times, 0.0, self.seconds),)

@@ -121,5 +121,5 @@ def _untrue(
 
 
 def _actual_of(fault: Fault, took: Effect, scenario: Scenario) -> Actual:
-    ratio = fault.effect if fault.kind is not FaultKind.SLOW_SAVER else math.nan
+    ratio = fault.effect if fault.kind is not FaultKind.CHECKPOINT_STALL else math.nan
     return Actual(fault.ranks[0], took.first_step, scenario.step_seconds, ratio, took.lost)

@@ -52,10 +52,10 @@ class SlowLink(Slower):
 
 
 @dataclass(frozen=True)
-class NodeSlow(Slower):
+class SlowNode(Slower):
     """All ranks on the rank's node compute `factor` times as long: a hypervisor steals its CPUs."""
 
-    name: ClassVar[str] = "node-slow"
+    name: ClassVar[str] = "slow-node"
     point: ClassVar[str] = "compute"
 
 
@@ -76,7 +76,7 @@ class Kill(Simulated):
 
 
 FAULTS: dict[str, type[Fault]] = {
-    kind.name: kind for kind in (SlowCompute, SlowData, SlowLink, NodeSlow, Hang, Kill)
+    kind.name: kind for kind in (SlowCompute, SlowData, SlowLink, SlowNode, Hang, Kill)
 }
 """All faults for the simulation, by name."""
 

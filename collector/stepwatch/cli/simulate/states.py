@@ -13,7 +13,7 @@ from stepwatch.signals.records import UNKNOWN_RANK, Kind, Phase, ProcessState, t
 from stepwatch.signals.version import version
 
 from .clocks import NodeClocks
-from .faults import Hang, Kill, NodeSlow, SlowLink
+from .faults import Hang, Kill, SlowLink, SlowNode
 from .plan import Plan
 from .records import AnyRows, Groups, Part, Table, Tables, blank, sequence_numbers
 from .steps import COLLECTIVES, NEVER, Step
@@ -174,7 +174,7 @@ class Observer:
         rows["memory_total_bytes"] = _MEMORY_BYTES
         rows["memory_available_bytes"] = _MEMORY_BYTES // 2
         rows["major_faults_per_second"], rows["neighbour_pid"] = 0.0, 0
-        for node in self._nodes_with(NodeSlow, part, step):
+        for node in self._nodes_with(SlowNode, part, step):
             rows["cpu_steal_ratio"][node - part.first] = 0.4
         return np.asarray(rows)
 

@@ -18,7 +18,7 @@ from stepwatch.faults.specs import Fault
 from stepwatch.signals.arrays import Integers, Vector32
 from stepwatch.signals.records import Op, StepFlag
 
-from .faults import Hang, Kill, NodeSlow, SlowCompute, SlowData, Slower, SlowLink
+from .faults import Hang, Kill, SlowCompute, SlowData, Slower, SlowLink, SlowNode
 from .plan import Plan
 
 NEVER = 1 << 62
@@ -174,9 +174,9 @@ class StepModel:
             transfers[between] *= factor
         elif isinstance(fault, SlowData):
             data[fault.rank] *= factor
-        elif isinstance(fault, (SlowCompute, NodeSlow)):
+        elif isinstance(fault, (SlowCompute, SlowNode)):
             first, count = fault.rank, 1
-            if isinstance(fault, NodeSlow):
+            if isinstance(fault, SlowNode):
                 count = self._plan.ranks_per_node
                 first = self._plan.node_of(fault.rank) * count
             slow = slice(first, first + count)

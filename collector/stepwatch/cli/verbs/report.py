@@ -30,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scope = parser.add_mutually_exclusive_group()
     scope.add_argument("--job", help="only this job")
     scope.add_argument("--class", dest="job_class", help="only jobs of this class")
-    scope.add_argument("--fleet", action="store_true", help="all jobs; the default")
     span = parser.add_mutually_exclusive_group()
     span.add_argument("--week", action="store_true", help="the last 7 days; the default")
     span.add_argument("--month", action="store_true", help="the last 30 days")

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KIND:rank=R,step=S",
-        help="slow-compute, slow-data, node-slow, slow-link (each with factor=), hang, kill; none",
+        help="slow-compute, slow-data, slow-node, slow-link (each with factor=), hang, kill; none",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the noise [0]")
     parser.add_argument(

@@ -63,13 +63,13 @@ def _end(scenario: Scenario, fault: Fault, exits: Exits) -> None:
         exits.code[rank] = codes.get(fault.kind, -1)
         if fault.kind is FaultKind.EXCEPTION:
             exits.failure[rank] = _OWN_ERROR
-    if fault.kind is FaultKind.LOST_NODE:
+    if fault.kind is FaultKind.NODE_LOST:
         exits.lost[fault.node] = fault.onset
 
 
 def _end_peers(scenario: Scenario, fault: Fault, exits: Exits) -> None:
     peers = [rank for rank in range(scenario.ranks) if rank not in fault.ranks]
-    lost = fault.kind is FaultKind.LOST_NODE
+    lost = fault.kind is FaultKind.NODE_LOST
     if scenario.peers_raise:
         delay = LOST_SECONDS if lost else RAISED_SECONDS
         for index, rank in enumerate(peers):

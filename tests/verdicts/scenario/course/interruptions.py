@@ -15,7 +15,7 @@ _FOR_EVER = frozenset(
     {
         FaultKind.STOP,
         FaultKind.STOP_ALL,
-        FaultKind.HANG_OUTSIDE,
+        FaultKind.HANG,
         FaultKind.HANG_BUSY,
     }
     | DYING

@@ -119,7 +119,7 @@ class Timeline:
         if saves.every and step.number and step.number % saves.every == 0:
             seconds, step.saved_from = np.full(count, saves.seconds), self._now.copy()
             for fault in self._faults:
-                if fault.kind is FaultKind.SLOW_SAVER and fault.lasts(float(self._now.min())):
+                if fault.kind is FaultKind.CHECKPOINT_STALL and fault.lasts(float(self._now.min())):
                     seconds[list(fault.ranks)] += fault.effect
             self._work(Phase.CHECKPOINT, seconds)
             step.stall, step.after_pause = self._now - step.saved_from, True

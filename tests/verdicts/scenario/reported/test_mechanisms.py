@@ -41,9 +41,7 @@ def test_an_unmarked_pause_of_eight_seconds_is_no_page() -> None:
     assert not [verdict for verdict in verdicts if is_page(verdict)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "seconds"), [(FaultKind.STOP, 90.0), (FaultKind.HANG_OUTSIDE, 150.0)]
-)
+@pytest.mark.parametrize(("kind", "seconds"), [(FaultKind.STOP, 90.0), (FaultKind.HANG, 150.0)])
 def test_a_hang_pages_with_one_of_two_agents_gone(kind: FaultKind, seconds: float) -> None:
     lost = Telemetry(killed_node=1, killed_at=15.0)
     verdicts = incidents(job(kind, 0, telemetry=lost, seconds=seconds))
@@ -52,7 +50,7 @@ def test_a_hang_pages_with_one_of_two_agents_gone(kind: FaultKind, seconds: floa
 
 
 def test_a_lost_node_is_the_cause_and_no_survivor() -> None:
-    verdicts = incidents(job(FaultKind.LOST_NODE, 2, 3, node=1, peers_raise=True))
+    verdicts = incidents(job(FaultKind.NODE_LOST, 2, 3, node=1, peers_raise=True))
     assert not [verdict for verdict in verdicts if verdict["rank"] in (0, 1)]
     assert any("node-1" in f"{verdict['node']} {verdict['summary']}" for verdict in verdicts)
 
@@ -76,7 +74,7 @@ def test_ranks_in_crossed_groups_are_a_circle_with_both_groups_named() -> None:
 
 def test_a_rank_that_always_saves_longer_than_its_peers_is_named() -> None:
     scenario = job(
-        FaultKind.SLOW_SAVER, 2, onset=0.0, effect=5.0, saves=Pauses(30, 0.15), seconds=100.0
+        FaultKind.CHECKPOINT_STALL, 2, onset=0.0, effect=5.0, saves=Pauses(30, 0.15), seconds=100.0
     )
     stalls = [verdict for verdict in incidents(scenario) if verdict["kind"] == "checkpoint-stall"]
     assert [verdict["rank"] for verdict in stalls] == [2]
@@ -175,16 +173,16 @@ def test_every_hang_and_end_pages_with_one_of_two_agents_gone(
 ) -> None:
     """The fault hits node 0, whole or its first rank; a busy rank may be evaluating."""
     everywhere = kind in (FaultKind.STOP_ALL, FaultKind.HANG_INSIDE)
-    ranks = (0, 1, 2, 3) if everywhere else (0, 1) if kind is FaultKind.LOST_NODE else (0,)
+    ranks = (0, 1, 2, 3) if everywhere else (0, 1) if kind is FaultKind.NODE_LOST else (0,)
     shape = {"shape": Shape.TENSOR, "ranks": 8} if kind is FaultKind.CROSSED_GROUPS else {}
-    node = 0 if kind is FaultKind.LOST_NODE else -1
+    node = 0 if kind is FaultKind.NODE_LOST else -1
     lost = Telemetry(killed_node=killed_node, killed_at=30.0)
     more: dict[str, Any] = {"node": node, "peers_raise": True, "telemetry": lost, **shape}
     verdicts = incidents(job(kind, *ranks, onset=60.0, seconds=260.0, **more))
     lost_page = next(verdict for verdict in verdicts if verdict["kind"] == "telemetry-lost")
     assert is_page(lost_page) and "unknown" in lost_page["summary"]
     about_it = [verdict for verdict in verdicts if verdict["opened_at"] > 60.0]
-    if kind is FaultKind.LOST_NODE and killed_node == 1:
+    if kind is FaultKind.NODE_LOST and killed_node == 1:
         assert "nothing was received from any agent" in lost_page["summary"]
     elif kind in DYING:
         assert [verdict["kind"] for verdict in about_it] == ["rank-failed"]
@@ -256,7 +254,7 @@ def test_a_rank_that_slows_its_job_from_the_first_step_is_named_after_three() ->
 
 
 def test_of_a_node_that_is_lost_before_it_was_seen_no_survivor_is_named() -> None:
-    verdicts = incidents(job(FaultKind.LOST_NODE, 2, 3, node=1, onset=0.2, peers_raise=True))
+    verdicts = incidents(job(FaultKind.NODE_LOST, 2, 3, node=1, onset=0.2, peers_raise=True))
     assert not [verdict for verdict in verdicts if verdict["rank"] in (0, 1)]
     assert any("ranks 2-3" in verdict["summary"] for verdict in verdicts)
 
@@ -269,7 +267,7 @@ def test_a_killed_rank_whose_agent_is_late_is_named_and_no_peer() -> None:
 
 def test_a_rank_that_hangs_in_a_marked_evaluation_is_named_after_two_minutes() -> None:
     """No process works; the phase alone would allow it 15 minutes."""
-    scenario = job(FaultKind.HANG_OUTSIDE, 2, onset=72.0, seconds=220.0, pauses=Pauses(40, 6.0))
+    scenario = job(FaultKind.HANG, 2, onset=72.0, seconds=220.0, pauses=Pauses(40, 6.0))
     (verdict,) = incidents(scenario)
     assert (verdict["kind"], verdict["rank"], verdict["phase"]) == ("hang", 2, "eval")
     assert is_page(verdict)
@@ -286,9 +284,7 @@ def test_a_rank_that_spins_in_a_marked_evaluation_is_a_pause_and_then_a_hang(
     assert is_page(verdict) == (kind == "hang")
 
 
-@pytest.mark.parametrize(
-    ("kind", "seconds"), [(FaultKind.STOP, 30.0), (FaultKind.HANG_OUTSIDE, 330.0)]
-)
+@pytest.mark.parametrize(("kind", "seconds"), [(FaultKind.STOP, 30.0), (FaultKind.HANG, 330.0)])
 def test_a_rank_that_hangs_in_a_save_is_no_slow_storage(kind: FaultKind, seconds: float) -> None:
     """A save that takes three times as long as usual is a ticket, and would page no operator."""
     scenario = job(kind, 2, onset=97.0, seconds=97.0 + seconds, saves=Pauses(40, 6.0))
@@ -348,7 +344,7 @@ def test_a_node_that_is_lost_before_it_was_seen_is_missed_while_the_others_wait_
     shape: Shape,
 ) -> None:
     """They are in a collective or at work that needs all ranks; a first step may take long."""
-    scenario = job(FaultKind.LOST_NODE, 2, 3, node=1, onset=0.127, seconds=60.0, shape=shape)
+    scenario = job(FaultKind.NODE_LOST, 2, 3, node=1, onset=0.127, seconds=60.0, shape=shape)
     (verdict,) = incidents(scenario)
     assert (verdict["kind"], verdict["opened_at"] < 30.0) == ("telemetry-lost", True)
     assert "what ranks 2-3 do is unknown" in verdict["summary"]

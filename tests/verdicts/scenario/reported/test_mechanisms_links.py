@@ -37,7 +37,7 @@ def test_a_link_that_costs_a_tenth_is_named() -> None:
 
 
 def test_a_save_that_is_late_hides_no_slow_link() -> None:
-    saver = Fault(FaultKind.SLOW_SAVER, (2,), effect=3.0, onset=10.0)
+    saver = Fault(FaultKind.CHECKPOINT_STALL, (2,), effect=3.0, onset=10.0)
     link = Fault(FaultKind.SLOW_LINK, (1,), effect=4.0, onset=40.0)
     scenario = replace(JOB, step_seconds=0.5, faults=(saver, link), saves=Pauses(20, 0.15))
     kinds = {verdict["kind"] for verdict in incidents(replace(scenario, seconds=100.0))}

@@ -12,7 +12,7 @@ from .shares import Document, found_share, in_words
 
 EFFECTS = (1.05, 1.2, 1.5, 2.0, 3.0, 10.01)
 COSTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 1.01)
-_NO_FACTOR = ("slow-saver", "stopped-now-and-then")
+_NO_FACTOR = ("checkpoint-stall", "stopped-now-and-then")
 _WIDE = 30
 PERIODS = ((1, 1), (2, 5), (6, 20), (21, 50))
 PERIOD_NAMES = tuple(f"1 step in {a}" if a == b else f"1 in {a}-{b}" for a, b in PERIODS)

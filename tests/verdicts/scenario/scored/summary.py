@@ -18,7 +18,7 @@ from .statistics import quantile
 
 _HEADINGS = ["fault", "n", "found", "rank", "phase", "cause", "node", "p50", "p90", "shows", "p90"]
 SOON_SECONDS = 300.0
-_LATE_SAVE = "slow-saver"
+_LATE_SAVE = "checkpoint-stall"
 """Its effect is the seconds of a save, and it hits one step in dozens."""
 
 

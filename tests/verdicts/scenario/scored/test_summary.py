@@ -60,7 +60,7 @@ def test_false_incidents_count_against_precision_and_by_healthy_day() -> None:
 def test_seconds_to_a_verdict_stand_beside_the_end_of_the_first_slow_step() -> None:
     """The effect of a late save is in seconds, and older results do not say when a fault shows."""
     slow = answer(effect=3.0, seconds=9.0, shows=4.0)
-    late_save = answer(fault="slow-saver", effect=3.0, seconds=200.0, shows=60.0)
+    late_save = answer(fault="checkpoint-stall", effect=3.0, seconds=200.0, shows=60.0)
     documents = [scenario(slow), scenario(late_save), scenario(answer(effect=2.0, seconds=5.0))]
     report = figures(documents)
     assert report["seconds where every step is twice as long"] == [9.0, 200.0]
@@ -68,7 +68,7 @@ def test_seconds_to_a_verdict_stand_beside_the_end_of_the_first_slow_step() -> N
     assert report["of these, until the first slow step was over"] == [4.0, 4.0]
     assert report["of these, after it"] == [5.0, 5.0]
     rows = {row.split()[0]: row.split() for row in table(documents).splitlines() if row.strip()}
-    assert rows["slow-saver"][-4:] == ["60.0", "s", "60.0", "s"]
+    assert rows["checkpoint-stall"][-4:] == ["60.0", "s", "60.0", "s"]
 
 
 def test_power_is_by_effect_period_and_cost() -> None:

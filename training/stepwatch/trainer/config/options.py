@@ -15,7 +15,6 @@ SCHEDULES = ("gpipe", "1f1b", "interleaved", "zero-bubble", "zbv")
 PRECISIONS = ("fp32", "bf16")
 ACTIVATIONS = ("keep", "selective", "full")
 COMPRESSIONS = ("none", "bf16", "powersgd")
-SCALINGS = ("none", "linear", "sqrt")
 
 
 def option(default: Any, help_text: str, choices: tuple[str, ...] = ()) -> Any:
@@ -90,11 +89,9 @@ class DataOptions:
 class OptimizerOptions:
     """AdamW and its learning rate."""
 
-    lr: float = option(3e-3, "peak learning rate at the reference batch")
+    lr: float = option(3e-3, "peak learning rate")
     warmup: int = option(10, "steps of linear warm-up")
     final_lr: float = option(0.1, "learning rate at the last step, as a share of the peak")
-    lr_scaling: str = option("none", "how lr scales with --batch / --reference-batch", SCALINGS)
-    reference_batch: int = option(32, "sequences per step for which lr was chosen")
     weight_decay: float = option(0.1, "decoupled weight decay of matrices")
     clip: float = option(1.0, "largest global gradient norm; 0 turns clipping off")
     nonfinite: str = option(

@@ -39,7 +39,6 @@ def _range_errors(options: Options) -> list[str]:
         "--data-bytes": (options.data.data_bytes, 1024),
         "--ahead": (options.data.ahead, 0),
         "--warmup": (options.optimizer.warmup, 0),
-        "--reference-batch": (options.optimizer.reference_batch, 1),
         "--checkpoint-every": (options.checkpoint.checkpoint_every, 0),
         "--checkpoint-keep": (options.checkpoint.checkpoint_keep, 1),
         "--eval-every": (options.evaluation.eval_every, 0),

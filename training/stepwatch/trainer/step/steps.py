@@ -111,7 +111,7 @@ class Steps:
             (stats.loss, stats.norm, stats.stop, stats.saving)
         ).tolist()
         finite = math.isfinite(loss) and math.isfinite(norm)
-        rate = rate_at(number, self._options.run.steps, options, self._options.parallel.batch)
+        rate = rate_at(number, self._options.run.steps, options)
         updated = finite or options.nonfinite == "apply"
         if updated:
             if options.clip > 0:
