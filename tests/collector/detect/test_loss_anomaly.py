@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from stepwatch.collector.detect import loss_anomaly
 from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.detect.loss_anomaly.detector import FEWEST_STEPS
 from stepwatch.collector.quantities import quantity
 from stepwatch.signals.arrays import Vector
 
@@ -48,7 +49,7 @@ def test_a_spike_is_told_after_five_steps_and_a_huge_one_after_two() -> None:
         return 99
 
     assert steps_to(1.5) == LIMITS.spike_steps
-    assert steps_to(4.0) == LIMITS.huge_steps
+    assert steps_to(4.0) == FEWEST_STEPS
 
 
 def test_single_bad_batches_are_no_spike() -> None:
@@ -175,17 +176,14 @@ def every_length(losses: Vector) -> tuple[int, float] | None:
     """Where the longest run of newest steps begins that lie above those before, and their usual
     level: every length is looked at, with all that a spike asks for."""
     longest = min(LIMITS.history_steps, len(losses) - LIMITS.history_steps)
-    for count in range(longest, LIMITS.huge_steps - 1, -1):
+    for count in range(longest, FEWEST_STEPS - 1, -1):
         tail, previous = losses[-count:], losses[-count - LIMITS.history_steps : -count]
         usual, few = float(np.median(previous)), count < LIMITS.spike_steps
         around = np.median(np.abs(previous - usual))
         changes = np.median(np.abs(np.diff(previous))) / np.sqrt(2)
-        errors, ratio, width = (
-            (LIMITS.huge_errors, LIMITS.huge_ratio, 1)
-            if few
-            else (LIMITS.spike_errors, LIMITS.spike_ratio, LIMITS.spike_steps)
-        )
-        over = tail > usual + max(errors * 1.4826 * max(around, changes), ratio * abs(usual))
+        height, width = (LIMITS.spike_steps, 1) if few else (1, LIMITS.spike_steps)
+        noise = LIMITS.least_errors * 1.4826 * max(around, changes)
+        over = tail > usual + height * max(noise, LIMITS.least_ratio * abs(usual))
         lately = over.all() if few else over.mean() >= 0.8 and over[-3:].all()
         reached = np.convolve(previous, np.full(width, 1.0 / width), mode="valid").max()
         if over[0] and lately and np.median(tail) > reached:

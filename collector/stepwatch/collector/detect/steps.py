@@ -9,6 +9,9 @@ from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
 from stepwatch.signals.arrays import Mask, Vector
 from stepwatch.signals.records import StepFlag
 
+LOADER_SHARE = 0.005
+"""A rank whose data time is a smaller part of its steps loads none, as in later pipeline stages."""
+
 
 def usable_steps(window: Window) -> Mask:
     """Return the steps that every rank reported, beyond the warm-up after a start; shape (steps,).
@@ -39,6 +42,11 @@ def step_seconds(window: Window) -> Vector:
     longest = planes["duration"] - planes["checkpoint"] - planes["eval"]
     seconds: Vector = longest.max(axis=1, initial=0.0).astype(np.float64)
     return seconds
+
+
+def loads_data(data: Vector, seconds: Vector | float) -> Mask:
+    """Return which ranks load data, from each rank's seconds of data (ranks,) in `seconds`."""
+    return np.asarray(data >= LOADER_SHARE * np.maximum(seconds, 1e-9))
 
 
 def first_of_run(belongs: Mask, gap: int = 2) -> int:

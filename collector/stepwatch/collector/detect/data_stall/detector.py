@@ -15,7 +15,12 @@ import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.observed import alone_in_stage
-from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
+from stepwatch.collector.detect.steps import (
+    first_of_run,
+    loads_data,
+    step_seconds,
+    usable_steps,
+)
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
@@ -34,53 +39,33 @@ class Thresholds:
     """Ratio: data time per second of the remaining step, over that in the run's first steps."""
     window_steps: int = 8
     """Steps: the newest ones that are evaluated. The fault must be named within 10 s for steps up
-    to 1 s.
+    to 1 s. An epoch begins with fewer long steps.
     """
     least_steps: int = 6
     """Steps: how many in the window must be long. The first steps of an epoch, however long, raise
-    nothing.
+    nothing. For a wait in nearly every step, the same part of the long window must be long.
     """
     long_window_steps: int = 32
-    """Steps: the long window. A loader with N workers that cannot keep up is late in bursts,
-    typically every N-th step.
-    """
-    long_least_steps: int = 8
-    """Steps: how many in the long window must be long. Epochs of ten steps stay below it."""
-    loader_share: float = 0.005
-    """Share: a rank whose data time is a smaller part of its step loads none, as in later pipeline
-    stages.
+    """Steps: the long window, in which `window_steps` long ones are enough. A loader with N workers
+    that cannot keep up is late in bursts, typically every N-th step. Epochs of ten steps stay
+    below it.
     """
     least_ranks_share: float = 0.8
     """Share: the loading ranks that must wait. Fewer are stragglers, each named on its own."""
-    least_ranks: int = 2
-    """Ranks: the fewest that must wait."""
-    most_usual_ratio: float = 0.3333
-    """Ratio: the largest baseline of a job that has waited long since its first steps, as data time
-    per second of the remaining step. Three times that is half of a step.
-    """
-    always_least_steps: int = 24
-    """Steps: how many of the newest in the long window must be long for such a job."""
     lasting_share: float = 0.05
-    """Share: worth a ticket if data takes it in nearly every step for a minute, in every bucket of
-    ten seconds. A busy host makes data late for seconds, an epoch for one step.
+    """Share: worth a ticket if data takes it in nearly every step for `lasting_seconds`, in every
+    bucket of ten seconds. A busy host makes data late for seconds, an epoch for one step.
     """
     lasting_seconds: float = 60.0
-    """Seconds: how long `lasting_share` must last."""
-    lasting_steps: int = 64
-    """Steps: the newest ones that are evaluated for `lasting_share`."""
-    lasting_least_steps: int = 52
-    """Steps: how many of these must be long."""
-    always_share: float = 0.2
-    """Share: the same for a job that has waited since its first steps, without a known earlier
-    speed: a fifth of its time.
+    """Seconds: how long `lasting_share` must last. After that, `least_share` is enough for a job
+    that has waited since its first steps, whatever its baseline.
     """
-    always_long_steps: int = 8
-    """Steps: for waits of half of each step, this many long ones in a row are enough, or more that
-    together take `always_long_seconds`. An epoch begins with fewer.
-    """
-    always_long_seconds: float = 30.0
-    """Seconds: the total of these steps. `always_least_steps` may take minutes, and so may a run's
-    first steps, which have no reference before they end; with steps of 1.25 s, 24 take as long.
+    always_share: float = 0.5
+    """Share: a job that waits for so much of nearly every step has no healthy baseline."""
+    always_seconds: float = 30.0
+    """Seconds: the total of the newest steps, `window_steps` or more and all long, that is enough
+    for such a job. The long window may take minutes, and so may a run's first steps, which have no
+    baseline before they end.
     """
 
 
@@ -126,13 +111,14 @@ class _Rule(NamedTuple):
     """A rule for when long waits form a stall.
 
     At least `least_steps` of the newest `steps` steps must be long. A wait is long if it is at
-    least `least_share` of its step and far above `past`; all waits together must exceed `usual` by
-    the same factor. Two waits belong to one stall if at most `gap` steps separate them.
+    least `least_share` of its step and far above `most`, as data time per second of the remaining
+    step; all waits together must exceed `usual` by the same factor. Two waits belong to one stall
+    if at most `gap` steps separate them.
     """
 
     steps: int
     least_steps: int
-    past: Baseline
+    most: float
     usual: float
     gap: int
     least_share: float
@@ -155,10 +141,8 @@ def detect(
     usable = np.flatnonzero(usable_steps(window))
     if len(usable) < limits.window_steps:
         return []
-    rules = _rules(baseline, lasts_s >= limits.lasting_seconds, limits)
-    few = _few_long(step_seconds(window.at(usable[-limits.always_least_steps :])), limits)
-    if few is not None:
-        rules.append(_always(baseline, limits)._replace(steps=few, least_steps=few))
+    seconds = step_seconds(window.at(usable[-limits.long_window_steps :]))
+    rules = _rules(baseline, lasts_s >= limits.lasting_seconds, seconds, limits)
     if not rules:
         return []
     newest = window.at(usable[-limits.window_steps // 2 :])
@@ -166,18 +150,14 @@ def detect(
         return []
     stalled_counts = [_waits(newest, rule, limits).long.any(axis=0).sum() for rule in rules]
     without_peers = alone_in_stage(window.stage)
-    if max(stalled_counts) < (
-        1 if without_peers.any() else min(limits.least_ranks, len(window.stage))
-    ):
+    several = min(2, len(window.stage))  # one waiting rank among others is a straggler
+    if max(stalled_counts) < (1 if without_peers.any() else several):
         return []  # a look at a few rows, which is nearly always enough
     for rule in rules:
-        waits = _waits(
-            window.at(usable[-max(limits.long_window_steps, rule.steps) :]), rule, limits
-        )
-        loaders = _share(waits, limits) >= limits.loader_share
+        waits = _waits(window.at(usable[-limits.long_window_steps :]), rule, limits)
+        loaders = loads_data(waits.data.sum(axis=0), waits.seconds.sum(axis=0))
         stalled = _is_stalled(waits, rule, limits)
-        least_ranks = min(limits.least_ranks, len(loaders))  # a single process has no peers
-        enough = max(least_ranks, limits.least_ranks_share * loaders.sum())
+        enough = max(several, limits.least_ranks_share * loaders.sum())
         if not rule.is_new and stalled.sum() < enough:
             stalled &= without_peers
             enough = 1
@@ -189,65 +169,46 @@ def detect(
     return []
 
 
-def _few_long(seconds: Vector, limits: Thresholds) -> int | None:
-    """Return the smallest number of newest steps that together take long enough.
+def _rules(
+    baseline: Baseline | None, lasts: bool, seconds: Vector, limits: Thresholds
+) -> list[_Rule]:
+    """Return the rules in evaluation order.
 
-    `seconds` (steps,) are the step durations. The result is None if all steps together are too
-    short, and never fewer steps than an epoch's start may span.
+    `seconds` (steps,) are the durations of the newest steps in the long window. Without a baseline,
+    only the last rule applies: the newest steps are all long, and together take long enough.
     """
+    short, long, share = limits.window_steps, limits.long_window_steps, limits.least_share
+    nearly_all = math.ceil(long * limits.least_steps / short)
+    always = _always(baseline, limits.always_share, long, nearly_all, limits)
+    rules = []
+    if baseline is not None:
+        most, mean = baseline
+        rules = [
+            _Rule(short, limits.least_steps, most, most, 2, share),
+            _Rule(long, short, most, mean, short, share),
+            always,
+        ]
+        if lasts:
+            rules.append(_Rule(long, nearly_all, most, mean, 2, limits.lasting_share))
+            rules.append(_always(baseline, share, long, nearly_all, limits))
     elapsed = np.cumsum(seconds[::-1])
-    few = max(
-        limits.always_long_steps, int(np.searchsorted(elapsed, limits.always_long_seconds)) + 1
-    )
-    return few if few <= len(elapsed) else None
-
-
-def _rules(baseline: Baseline | None, lasts: bool, limits: Thresholds) -> list[_Rule]:
-    """Return the rules in evaluation order; none without a baseline."""
-    if baseline is None:
-        return []
-    share = limits.least_share
-    rules = [
-        _Rule(limits.window_steps, limits.least_steps, baseline, baseline.most, 2, share),
-        _Rule(
-            limits.long_window_steps,
-            limits.long_least_steps,
-            baseline,
-            baseline.mean,
-            limits.window_steps,
-            share,
-        ),
-        # This rule ignores the first steps: a job that starved from its start has no healthy
-        # baseline.
-        _always(baseline, limits),
-    ]
-    if lasts:
-        steps, least = limits.lasting_steps, limits.lasting_least_steps
-        mean = baseline.mean
-        rules.append(_Rule(steps, least, baseline, mean, 2, limits.lasting_share))
-        share = limits.always_share
-        most = share / (1.0 - share) / limits.least_ratio
-        rules.append(_always(baseline, limits, most, share))
+    few = max(short, int(np.searchsorted(elapsed, limits.always_seconds)) + 1)
+    if few <= len(elapsed):
+        rules.append(always._replace(steps=few, least_steps=few))
     return rules
 
 
 def _always(
-    baseline: Baseline | None,
-    limits: Thresholds,
-    most: float | None = None,
-    least_share: float | None = None,
+    baseline: Baseline | None, share: float, steps: int, least_steps: int, limits: Thresholds
 ) -> _Rule:
-    """Return the rule for waits that take `least_share` of nearly every step.
+    """Return the rule for waits of `share` of the step that may have lasted since the first steps.
 
-    They must also take three times `most` of the remaining step. Both default to half of the step.
+    The baseline counts only as far as such a wait exceeds it enough.
     """
-    most = limits.most_usual_ratio if most is None else most
-    share = limits.least_share if least_share is None else least_share
-    past = Baseline(most, most)
+    most = share / (1.0 - share) / limits.least_ratio
     if baseline is not None:
-        past = Baseline(min(baseline.most, most), min(baseline.mean, most))
-    steps, least = limits.long_window_steps, limits.always_least_steps
-    return _Rule(steps, least, past, past.most, 2, share, is_new=False)
+        most = min(baseline.most, most)
+    return _Rule(steps, least_steps, most, most, 2, limits.least_share, is_new=False)
 
 
 def _waits(window: Window, rule: _Rule, limits: Thresholds) -> Waits:
@@ -257,7 +218,7 @@ def _waits(window: Window, rule: _Rule, limits: Thresholds) -> Waits:
     seconds = (planes["duration"] - pauses).astype(np.float64)
     data = planes["data"].astype(np.float64)
     remainder = np.maximum(seconds - data, 0.0)
-    least = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.past.most * remainder)
+    least = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.most * remainder)
     return Waits(window.steps, seconds, data, (data >= least) & (data > 0))
 
 
@@ -266,14 +227,6 @@ def _may_wait_long(window: Window, least_share: float) -> bool:
     planes = window.planes
     seconds = planes["duration"] - (planes["checkpoint"] + planes["eval"])
     return bool((planes["data"] >= least_share * seconds.astype(np.float64)).any())
-
-
-def _share(waits: Waits, limits: Thresholds) -> Vector:
-    """Return each rank's data share in the newest steps."""
-    recent = slice(-limits.long_window_steps, None)
-    total = np.maximum(waits.seconds[recent].sum(axis=0), 1e-9)
-    shares: Vector = waits.data[recent].sum(axis=0) / total
-    return shares
 
 
 def _is_stalled(waits: Waits, rule: _Rule, limits: Thresholds) -> Mask:

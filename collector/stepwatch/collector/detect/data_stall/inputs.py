@@ -9,6 +9,7 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding, text_evidence
 from stepwatch.collector.detect.observed import observed_ranks, window_of
+from stepwatch.collector.detect.steps import loads_data
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.statistics.medians import median
@@ -56,7 +57,7 @@ def lasting_seconds(course: Course, limits: detector.Thresholds) -> float:
         return 0.0
     usual = median(course.seconds / course.steps)
     shares = course.work[:, WORK.index("data")] / (course.steps[:, None] * usual)
-    loaders = shares.mean(axis=0) >= limits.loader_share
+    loaders = loads_data(shares.mean(axis=0), 1.0)
     if not loaders.any() or median(shares[-1, loaders]) < limits.lasting_share:
         return 0.0
     short = np.flatnonzero(np.median(shares[:, loaders], axis=1) < limits.lasting_share)

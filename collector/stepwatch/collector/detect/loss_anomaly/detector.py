@@ -18,44 +18,34 @@ from stepwatch.signals.names import Cause, FindingKind
 
 _ERROR_OF_MEDIAN = 1.2533
 """Standard error of a median over that of a mean, for normal noise."""
+FEWEST_STEPS = 2
+"""Steps of the shortest spike: one is a bad batch."""
 
 
 @dataclass(frozen=True)
 class Thresholds:
     """Thresholds for an unhealthy loss."""
 
-    history_steps: int = 64
-    """Steps: how many before an onset define the usual loss. With fewer, all of them may be the
-    steep descent at a start.
-    """
     spike_steps: int = 5
     """Steps: in a spike, four in five of this many newest are above the earlier median. Single bad
-    batches raise nothing.
+    batches raise nothing. Fewer steps, from two on, must be this many times as high.
     """
-    spike_errors: float = 6.0
-    """Times the noise: how far they are above it."""
-    spike_ratio: float = 0.2
-    """Share: how far they are above it, a share of the loss that is no noise."""
-    huge_steps: int = 2
-    """Steps: a certain spike needs two in a row."""
-    huge_errors: float = 20.0
-    """Times the noise: the height of a certain spike."""
-    huge_ratio: float = 1.0
-    """Share: the excess of a certain spike, which is twice the loss."""
-    diverged_steps: int = 48
-    """Steps: a loss that stays up this long has not spiked but diverged. It is at most
-    `history_steps`.
+    least_errors: float = 7.0
+    """Times the noise: how far a spike's steps are above the median, or the newest block of a slow
+    divergence above the best one. Batches have heavy tails, and the best of hundreds of blocks is
+    three errors low.
     """
+    least_ratio: float = 0.2
+    """Share: the same as a part of the loss, which is no noise."""
     block_steps: int = 32
-    """Steps: a block whose median counts in a slow divergence."""
+    """Steps: a block whose median counts in a slow divergence. Two blocks before an onset define
+    the usual loss: less may be the steep descent at a start. A loss that stays up for a block has
+    not spiked but diverged.
+    """
     rising_blocks: int = 4
-    """Blocks: the newest ones, which rise without exception."""
-    least_blocks: int = 8
-    """Blocks: the fewest in which a slow divergence is searched."""
-    rise_ratio: float = 0.2
-    """Share: how far the newest blocks rise above the best one."""
-    rise_errors: float = 8.0
-    """Times the block noise: how far the newest blocks rise above the best one."""
+    """Blocks: in a slow divergence the newest ones rise without exception, after at least as many
+    others.
+    """
     plateau_steps: int = 5000
     """Steps: a plateau's length, and the length before it in which the loss fell."""
     plateau_ratio: float = 0.001
@@ -64,6 +54,11 @@ class Thresholds:
     """Share: before a plateau the loss fell by at least this. Power-law descent slows down
     gradually and never looks like that.
     """
+
+    @property
+    def history_steps(self) -> int:
+        """Return the number of steps before an onset that define the usual loss."""
+        return 2 * self.block_steps
 
 
 LIMITS = Thresholds()
@@ -94,7 +89,7 @@ def detect(
     """
     steps, losses = _finite(steps, losses)
     jump = _jump(losses, limits)
-    if jump is not None and len(losses) - jump.began < limits.diverged_steps:
+    if jump is not None and len(losses) - jump.began < limits.block_steps:
         return [_risen(Cause.LOSS_SPIKE, "jumped", steps, jump)]
     rise = jump or _slow_rise(losses, limits)
     if rise is not None:
@@ -126,7 +121,7 @@ def _over(losses: Vector, first: int, limits: Thresholds) -> Rise | None:
     result is the jump in the two steps before the last.
     """
     usual = median(losses[max(0, first - limits.history_steps) :]) if len(losses) else 0.0
-    is_high = losses[first:] > usual + limits.spike_ratio * abs(usual)
+    is_high = losses[first:] > usual + limits.least_ratio * abs(usual)
     ends = first + 1 + np.flatnonzero(is_high[:-1] & ~is_high[1:])
     jumps = (_jump(losses[:end], limits) for end in ends[::-1].tolist())
     return next((jump for jump in jumps if jump is not None), None)
@@ -136,7 +131,7 @@ def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
     """Return the longest run of newest steps above the steps before it."""
     length = limits.history_steps
     longest = min(length, len(losses) - length)
-    if longest < limits.huge_steps:
+    if longest < FEWEST_STEPS:
         return None
     recent = losses[len(losses) - longest - length : -1].astype(np.float64)
     # Row k - 1 holds the history before the newest k steps.
@@ -167,7 +162,7 @@ def _may_be_up(losses: Vector, history: Matrix, limits: Thresholds) -> Integers:
     least = np.minimum(newest, lowest)
     below = np.count_nonzero(history < least[:, None], axis=1)
     counts: Integers = np.flatnonzero(2 * below >= history.shape[1]) + 1
-    counts = counts[counts >= limits.huge_steps][::-1]
+    counts = counts[counts >= FEWEST_STEPS][::-1]
     if not len(counts):
         return counts
     return counts[least[counts - 1] > np.median(history[counts - 1], axis=1)]
@@ -176,9 +171,9 @@ def _may_be_up(losses: Vector, history: Matrix, limits: Thresholds) -> Integers:
 def _is_up(tail: Vector, history: Vector, usual: float, noise: float, limits: Thresholds) -> bool:
     """Return whether the newest steps are above the usual loss, and above its recent maximum."""
     few = len(tail) < limits.spike_steps
-    errors = limits.huge_errors if few else limits.spike_errors
-    ratio = limits.huge_ratio if few else limits.spike_ratio
-    over = tail > usual + max(errors * noise, ratio * abs(usual))
+    height = limits.spike_steps if few else 1
+    least = max(limits.least_errors * noise, limits.least_ratio * abs(usual))
+    over = tail > usual + height * least
     enough = over.all() if few else over.mean() >= 0.8 and over[-3:].all()
     width = 1 if few else limits.spike_steps
     reached = np.convolve(history, np.full(width, 1.0 / width), mode="valid").max()
@@ -197,17 +192,18 @@ def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
     """Return a rise in which block after block rises to far above the best one."""
     length = limits.block_steps
     count = len(losses) // length
-    if count < limits.least_blocks:
+    fewest = 2 * limits.rising_blocks
+    if count < fewest:
         return None
     blocks = losses[-count * length :].reshape(count, length)
     if not (np.diff(np.median(blocks[-limits.rising_blocks :], axis=1)) > 0).all():
         return None  # a look at a few blocks, which is nearly always enough
     levels = np.median(blocks, axis=1)
     best = int(np.argmin(levels))
-    noise = float(np.median(_noise(blocks[-limits.least_blocks :])))
+    noise = float(np.median(_noise(blocks[-fewest:])))
     error = _ERROR_OF_MEDIAN * noise / math.sqrt(length)
     is_far = levels[-1] - levels[best] > max(
-        limits.rise_errors * error, limits.rise_ratio * abs(levels[best])
+        limits.least_errors * error, limits.least_ratio * abs(levels[best])
     )
     if not is_far:
         return None
