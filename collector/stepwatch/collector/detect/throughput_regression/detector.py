@@ -2,7 +2,7 @@
 
 If steps grew because they hold more tokens, only tokens per second count. No rank is named: a
 straggler, starving loader or slow collective explains it, if one is found. A job is also compared
-with others of its class, size and tokens per step, if those agree with each other.
+with others of its class, size and tokens per step, by the slow ones among them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.analysis.first_steps import Course
+from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.quantities import seconds
@@ -29,8 +30,6 @@ class Thresholds:
     """Ratio: step time over that in the run's first steps. Fail-slow jobs are reported to run 1.34x
     slower.
     """
-    baseline_quantile: float = 0.9
-    """Quantile: if the first steps scattered, a step must also be longer than this one of them."""
     least_seconds: float = 120.0
     """Seconds: how long it must last. A busy host slows all ranks for whole seconds, and a
     neighbouring job for tens of seconds; it costs a ticket, not a page, so two minutes are soon
@@ -39,27 +38,17 @@ class Thresholds:
     least_steps: int = 20
     """Steps: how long it must last."""
     slow_share: float = 0.8
-    """Share: the steps among these, and among the newest, that must be slow."""
-    newest_steps: int = 5
-    """Steps: the newest few."""
+    """Share: the steps among these, and among the newest `least_steps`, that must be slow. They
+    must also be longer than this share of the first steps, which may scatter.
+    """
     class_jobs: int = 3
     """Jobs: how many peers in its class must be known."""
-    class_spread: float = 0.15
-    """Ratio: the peers' largest spread, which is the distance between the quartiles over the
-    median. With a larger spread they are different models.
-    """
     class_ratio: float = 0.6
-    """Ratio: speed over its class median below which a job is a finding, however even its baseline.
-    Nodes of one kind differ by less.
+    """Ratio: speed over that of its class's slow peers below which a job is a finding, however even
+    its baseline. Nodes of one kind differ by less.
     """
     least_wait_gap: float = 0.1
     """Share: a rank waits clearly least if the others wait longer by this part of the step."""
-    least_wait_near: float = 0.25
-    """Share: ranks within this part of the gap wait as little."""
-    certain_share: float = 0.95
-    """Share: the rank is certain if it waits least in nearly all steps."""
-    likely_share: float = 0.6
-    """Share: the rank is likely if it waits least in most steps."""
 
 
 _MORE_TOKENS = 1.05
@@ -89,18 +78,22 @@ def detect(
     class.
     """
     recent = _recent(course, limits)
-    if recent is None or len(baseline.seconds) < limits.newest_steps:
+    if recent is None or not len(baseline.seconds):
         return []
     slowdown = course.slowdown(baseline)
-    behind = _class_ratio(course, recent, peers, limits)
+    slow_peer = _slow_peer(peers, limits)
+    speed = course.part(recent).tokens_per_second()
+    behind = speed / median(np.array(peers)) if speed < slow_peer else math.nan
     if _lasts(slowdown[recent] >= limits.least_ratio, limits):  # nearly never
         scattered = baseline.slowdown(baseline)
-        least = max(limits.least_ratio, float(np.quantile(scattered, limits.baseline_quantile)))
+        least = max(limits.least_ratio, float(np.quantile(scattered, limits.slow_share)))
         slow = slowdown >= least
         if _lasts(slow[recent], limits):
             return [_own_past(course, baseline, slow, behind, shift)]
-    if behind < limits.class_ratio and _lasts(_slower_than(course, peers, limits)[recent], limits):
-        return [_class(course, recent, behind, len(peers))]
+    if not math.isnan(behind):
+        speeds = course.tokens[recent] / np.maximum(course.seconds[recent], 1e-9)
+        if _lasts(speeds < limits.class_ratio * slow_peer, limits):
+            return [_class(course, recent, behind, len(peers))]
     return []
 
 
@@ -117,23 +110,20 @@ def _recent(course: Course, limits: Thresholds) -> slice | None:
 
 
 def _lasts(slow: Mask, limits: Thresholds) -> bool:
-    newest = slow[-limits.newest_steps :]
+    newest = slow[-limits.least_steps :]
     return bool(min(slow.mean(), newest.mean()) >= limits.slow_share)
 
 
-def _class_ratio(course: Course, recent: slice, peers: list[float], limits: Thresholds) -> float:
-    """Return tokens per second over the class median; NaN without a comparable class."""
+def _slow_peer(peers: list[float], limits: Thresholds) -> float:
+    """Return the speed of a class's slow peers in tokens per second; NaN without enough peers.
+
+    It is as far below the lower quartile as that is below the median, so different models in one
+    class make it low. Peers at 4, 8, 8, 8 -> 6; at 4, 8, 16, 32 -> 2.
+    """
     if len(peers) < limits.class_jobs:
         return math.nan
-    low, usual, high = np.quantile(peers, (0.25, 0.5, 0.75))
-    if not usual > 0 or (high - low) / usual > limits.class_spread:
-        return math.nan
-    return course.part(recent).tokens_per_second() / float(usual)
-
-
-def _slower_than(course: Course, peers: list[float], limits: Thresholds) -> Mask:
-    speed = course.tokens / np.maximum(course.seconds, 1e-9)
-    return np.asarray(speed < limits.class_ratio * np.median(peers))
+    low, usual = np.quantile(peers, (0.25, 0.5))
+    return float(2 * low - usual)
 
 
 def _own_past(

@@ -18,18 +18,16 @@ from stepwatch.signals.phrases import ranks_text
 
 from .detector import Thresholds
 
-CERTAIN, LIKELY, ONE_OF = "certain", "likely", "one of"
 _WAITS = ("collective", "pipeline_wait")
 
 
 class LeastWaiting(NamedTuple):
-    """The least waiting ranks, with the confidence that the others wait for them.
+    """The least waiting ranks: the others wait for them, or for one of several.
 
     `waits` and `other_waits` are their and the other ranks' median wait seconds per step.
     """
 
     ranks: tuple[int, ...]
-    confidence: str
     waits: float
     other_waits: float
 
@@ -37,11 +35,10 @@ class LeastWaiting(NamedTuple):
 def least_waiting(
     waits: FloatMatrix, step_seconds: float, limits: Thresholds
 ) -> LeastWaiting | None:
-    """Return the ranks that wait clearly least, at most a quarter of the ranks.
+    """Return the ranks that wait clearly least in most steps, at most a quarter of the ranks.
 
     The result is None without any. `waits` (steps, ranks) is the wait in collectives and for other
-    stages. Worked example: four ranks that wait 50, 50, 51, 4 ms in 200 ms steps -> rank 3, and
-    `certain` if it waits least in all steps.
+    stages. Worked example: four ranks that wait 50, 50, 51, 4 ms in 200 ms steps -> rank 3.
     """
     steps, ranks = waits.shape
     if ranks < 2 or not steps:
@@ -51,22 +48,19 @@ def least_waiting(
     low, high = float(ordered[0]), float(np.median(ordered[1:]))
     if high - low < limits.least_wait_gap * step_seconds:
         return None
-    near = np.flatnonzero(usual <= low + limits.least_wait_near * (high - low))
-    share = float(np.isin(waits.argmin(axis=1), near).mean())
-    if len(near) > max(1, ranks // 4) or share < limits.likely_share:
+    near = np.flatnonzero(usual <= (low + high) / 2)
+    in_most_steps = np.isin(waits.argmin(axis=1), near).mean() > 0.5
+    if len(near) > max(1, ranks // 4) or not in_most_steps:
         return None
-    confidence = ONE_OF
-    if len(near) == 1:
-        confidence = CERTAIN if share >= limits.certain_share else LIKELY
-    return LeastWaiting(tuple(near.tolist()), confidence, low, high)
+    return LeastWaiting(tuple(near.tolist()), low, high)
 
 
 def with_least_waiting(finding: Finding, waiters: LeastWaiting) -> Finding:
     """Return `finding`, which reports that all ranks are slower, with the ranks that cause it."""
+    single = len(waiters.ranks) == 1
     names = ", ".join(map(str, waiters.ranks))
-    ranks_label = f"one of ranks {names}" if waiters.confidence == ONE_OF else f"rank {names}"
-    sure = "" if waiters.confidence == ONE_OF else f", {waiters.confidence}"
-    words = f"; the others wait for {ranks_label}{sure}: it waits {in_words(waiters.waits)} a step"
+    ranks_label = f"rank {names}, likely" if single else f"one of ranks {names}"
+    words = f"; the others wait for {ranks_label}: it waits {in_words(waiters.waits)} a step"
     row = Evidence(
         "waits least, per step",
         waiters.waits,
@@ -74,7 +68,7 @@ def with_least_waiting(finding: Finding, waiters: LeastWaiting) -> Finding:
         f"the others {in_words(waiters.other_waits)}",
     )
     return finding._replace(
-        rank=waiters.ranks[0] if len(waiters.ranks) == 1 else finding.rank,
+        rank=waiters.ranks[0] if single else finding.rank,
         cause=Cause.UNKNOWN,
         summary=finding.summary.replace("all ranks are slower", "the job is slower", 1)
         + f"{words}, they {in_words(waiters.other_waits)}",
