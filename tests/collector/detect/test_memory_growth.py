@@ -18,6 +18,7 @@ from stepwatch.collector.state.trackers.memory_history import (
     MemoryHistory,
     Readings,
 )
+from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import DTYPES, Kind
@@ -106,7 +107,7 @@ def test_what_ends_by_itself_raises_nothing(values: Values) -> None:
 
 def test_a_limit_far_away_the_warm_up_and_missing_readings_raise_nothing() -> None:
     assert detect(history(growing_memory(0, 20, 0, 0), room=1e9 * MIB)) == []
-    assert detect(history(growing_memory(0, 20, 0, 0), step=LIMITS.warmup_steps - 1)) == []
+    assert detect(history(growing_memory(0, 20, 0, 0), step=WARMUP_STEPS - 1)) == []
     missing = growing_memory(0, 20, 0, 0)
     missing[1, 0] = np.nan
     assert detect(history(missing)) == []

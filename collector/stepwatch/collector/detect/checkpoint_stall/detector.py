@@ -24,16 +24,13 @@ class Thresholds:
     """Thresholds for a checkpoint that blocks the job."""
 
     least_ratio: float = 3.0
-    """Ratio: a slow stall over the attempt's usual one. The usual stall is the lower quartile of
-    stalls that were not slow.
+    """Ratio: a slow stall over the attempt's usual one, or a rank's time in a save over the longest
+    of its peers. The usual stall is the lower quartile of stalls that were not slow.
     """
     least_excess_seconds: float = 2.0
-    """Seconds: the excess over the usual stall. Page cache write-back on a busy host delays a
-    healthy save by a second.
-    """
-    least_excess_steps: float = 1.0
-    """Steps: the same excess in usual steps. With steps of half a minute, two seconds do not
-    matter.
+    """Seconds: the excess over the usual stall, and at least a usual step: with steps of half a
+    minute, two seconds do not matter. Page cache write-back on a busy host delays a healthy save by
+    a second.
     """
     first_seconds: float = 300.0
     """Seconds: the longest healthy first save of an attempt. It allocates, creates directories and
@@ -52,18 +49,14 @@ class Thresholds:
     """Seconds: the time in saves, without the first one, from which their share counts. It is that
     share of a quarter of an hour: if saves cost half of the run, it is reached after a minute.
     """
-    share_saves: int = 3
-    """Saves: the fewest from which their share counts, with the first one."""
+    least_saves: int = 2
+    """Saves: how many must show their share, without the first one, or that one rank took longer
+    than its peers by `least_excess_seconds`. A second save separates a slow disk from a moment of
+    write-back; four are retained.
+    """
     usual_saves: int = 64
     """Saves: how many define the usual stall, from the first one. The model size is constant over a
     job.
-    """
-    others_share: float = 0.5
-    """Share: a rank is an outlier if the others need less than this part of its time."""
-    saver_saves: int = 2
-    """Saves: the newest ones in each of which one rank took longer than its peers by
-    `least_excess_seconds`. A second save separates a slow disk from a moment of write-back; four
-    are retained.
     """
     least_peer_seconds: float = 0.005
     """Seconds: peers that take less in a save write nothing and are no reference. If all ranks hold
@@ -143,9 +136,9 @@ def _costs_much(saving: Saving, run: Run, limits: Thresholds) -> bool:
 
     The first save does not count: it creates files and connections that later saves reuse.
     """
-    saves = len(run.earlier) + (not saving.in_progress)
+    saves = len(run.earlier) + (not saving.in_progress) - 1
     seconds = run.total - (run.earlier[0] if run.earlier else 0.0)
-    enough = saves >= limits.share_saves and seconds >= limits.share_seconds
+    enough = saves >= limits.least_saves and seconds >= limits.share_seconds
     return enough and seconds > limits.most_share * run.age
 
 
@@ -168,8 +161,7 @@ def allowed_seconds(run: Run, limits: Thresholds) -> float:
 
 def _allowed_beside(usual: float, run: Run, limits: Thresholds) -> float:
     step = 0.0 if math.isnan(run.step_seconds) else run.step_seconds
-    excess = max(limits.least_excess_seconds, limits.least_excess_steps * step)
-    return max(limits.least_ratio * usual, usual + excess)
+    return max(limits.least_ratio * usual, usual + max(limits.least_excess_seconds, step))
 
 
 def usual_seconds(run: Run, limits: Thresholds) -> float:
@@ -202,7 +194,7 @@ def slowest(seconds: Vector, limits: Thresholds) -> int:
         return NO_RANK
     rank = int(np.nanargmax(seconds))
     peers = np.delete(seconds, rank)
-    return rank if np.nanmax(peers) < limits.others_share * seconds[rank] else NO_RANK
+    return rank if limits.least_ratio * np.nanmax(peers) < seconds[rank] else NO_RANK
 
 
 def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
@@ -249,9 +241,9 @@ def _slow_saver(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
     The rank is compared with its peers in the same save: a rank that is slow from the first save
     has no other baseline.
     """
-    newest = saving.saves[-limits.saver_saves :]
+    newest = saving.saves[-limits.least_saves :]
     savers = {_saver(save, limits) for save in newest}
-    if len(newest) < limits.saver_saves or len(savers) != 1 or NO_RANK in savers:
+    if len(newest) < limits.least_saves or len(savers) != 1 or NO_RANK in savers:
         return []
     rank = savers.pop()
     rank_seconds = float(np.median([save[rank] for save in newest]))

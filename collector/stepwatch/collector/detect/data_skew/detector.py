@@ -42,32 +42,25 @@ class Thresholds:
     of fixed batches within 10 s for steps up to 1 s; longer ones average out the noise of random
     lengths.
     """
-    least_errors: float = 8.0
-    """Standard errors: the least mean deviation. Tens of thousands of ranks are evaluated each
-    second for weeks: 1e10 tests, and lengths are not normal.
-    """
-    least_noise: float = 0.01
-    """Ratio: the least noise per step that is assumed."""
     parts: int = 4
     """Parts: how many a window has. Each must deviate by half the ratio, so that one anomalous
     batch raises nothing.
     """
-    block_steps: tuple[int, ...] = (8, 16, 32)
-    """Steps: block sizes. Lengths may come in runs (sorted shards, one long document after
-    another), so the scatter of means over such blocks counts, too.
+    least_errors: float = 8.0
+    """Standard errors: the least mean deviation. Tens of thousands of ranks are evaluated each
+    second for weeks: 1e10 tests, and lengths are not normal.
     """
     least_block_errors: float = 5.0
-    """Standard errors: the least mean deviation by these blocks. They overlap with single-step
-    errors.
+    """Standard errors: the same by the means over blocks of a window's size. Lengths may come in
+    runs (sorted shards, one long document after another), so the scatter of the blocks counts, too.
     """
     most_findings: int = 4
     """Findings: the most per stage. Deviations on more ranks are natural to the data."""
     most_ratio: float = 16.0
-    """Ratio: beyond this, between a rank's tokens and its peers', its work must differ, too, or its
-    count is wrong. Attention over a full sequence alone costs more than over a sixteenth.
+    """Ratio: beyond this, between a rank's tokens and its peers', its work must differ by
+    `least_ratio`, too, or its count is wrong. Attention over a full sequence alone costs more than
+    over a sixteenth.
     """
-    same_work_ratio: float = 1.25
-    """Ratio: work with a smaller difference is equal."""
 
 
 LIMITS = Thresholds()
@@ -174,11 +167,11 @@ def _chance(away: Matrix, count: int, limits: Thresholds) -> float:
     nothing) and for the scatter of whole blocks on the usual rank, as sequence lengths may come in
     runs. Fewer than four ranks have no usual one.
     """
-    scatter = np.mean(np.diff(away, axis=0) ** 2) / 2
-    chance = limits.least_errors * math.sqrt(max(float(scatter), limits.least_noise**2) / count)
-    for length in limits.block_steps if away.shape[1] >= 4 else ():
+    scatter = float(np.mean(np.diff(away, axis=0) ** 2)) / 2
+    chance = limits.least_errors * math.sqrt(scatter / count)
+    for length in limits.window_steps if away.shape[1] >= 4 else ():
         blocks = len(away) // length
-        if blocks and length <= count:
+        if length <= count and blocks >= limits.parts:
             means = away[-blocks * length :].reshape(blocks, length, -1).mean(axis=1)
             usual = float(np.median((means**2).mean(axis=0))) / _MEDIAN_OF_SQUARE
             chance = max(chance, limits.least_block_errors * math.sqrt(usual * length / count))
@@ -212,7 +205,7 @@ def _is_contradicted(
     me, peers = members[[skew.rank]], np.delete(members, skew.rank)
     rank_work, peer_work = (_work(window, steps[skew.since :], ranks) for ranks in (me, peers))
     low, high = sorted((rank_work, peer_work))
-    return high <= limits.same_work_ratio * low
+    return high <= limits.least_ratio * low
 
 
 def _work(window: Window, rows: Integers, ranks: Integers) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.quantities import seconds, size
+from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
 from stepwatch.signals.arrays import Integers, Mask, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -66,14 +67,6 @@ class Thresholds:
     """Histories: how far a trend is extrapolated. A quarter-minute history covers the next half
     hour, a half-hour history two and a half days.
     """
-    peer_ratio: float = 3.0
-    """Ratio: one rank's growth over the median rank's at which it is an outlier."""
-    job_ratio: float = 0.5
-    """Share: the growing ranks at which the job grows, and no rank is an outlier."""
-    warmup_steps: int = 5
-    """Steps: the excluded ones at an attempt's start, with compilation, first allocations and
-    caches.
-    """
 
 
 _MOSTLY = 0.5
@@ -86,7 +79,7 @@ def detect(history: History, first_step: int, limits: Thresholds) -> list[Findin
     """Return a finding for each rank that will run out, or one for the job if most ranks grow.
 
     `first_step` is the attempt's first. A rank without a full history is unknown and no finding. If
-    the limit is unknown, only a rank that grows unlike its peers is a finding.
+    the limit is unknown, a rank is a finding only if most of its peers do not grow.
     """
     if not history.bytes.size:
         return []
@@ -97,12 +90,12 @@ def detect(history: History, first_step: int, limits: Thresholds) -> list[Findin
     width = history.seconds[:, -1] - history.seconds[:, 0]
     soon = remaining_s <= limits.horizon_histories * width
     has_rate = ~np.isnan(growth.rate)
-    apart = _stands_out(growth, has_rate, limits)
-    chosen = growth.steady & (soon | (np.isnan(remaining_s) & apart))
-    ranks = np.flatnonzero(chosen)
+    most_grow = 2 * growth.steady.sum() > has_rate.sum()
+    unlike_peers = np.isnan(remaining_s) & ~most_grow
+    ranks = np.flatnonzero(growth.steady & (soon | unlike_peers))
     if not len(ranks):
         return []
-    if len(ranks) > 1 and len(ranks) > limits.job_ratio * has_rate.sum():
+    if len(ranks) > 1 and 2 * len(ranks) > has_rate.sum():
         return [
             _finding(
                 history=history,
@@ -134,7 +127,7 @@ def grown(history: History, first_step: int, limits: Thresholds) -> Growth:
     width = readings // limits.pieces
     shape = (ranks, limits.pieces, width)
     full = ~np.isnan(history.bytes).any(axis=1)
-    full &= np.nan_to_num(history.steps[:, 0], nan=-1.0) >= first_step + limits.warmup_steps
+    full &= np.nan_to_num(history.steps[:, 0], nan=-1.0) >= first_step + WARMUP_STEPS
     least = history.bytes[:, -limits.pieces * width :].reshape(shape).min(axis=2)
     least[~full] = np.nan
     gains = np.diff(least, axis=1)
@@ -157,15 +150,6 @@ def seconds_left(history: History, growth: Growth) -> Vector:
     remaining_s = np.full(len(rate), np.nan)
     np.divide(history.room, rate, out=remaining_s, where=rate > 0)
     return remaining_s
-
-
-def _stands_out(growth: Growth, has_rate: Mask, limits: Thresholds) -> Mask:
-    """Return which ranks grow unlike the median rank; none if there are no peers."""
-    if has_rate.sum() < 2:
-        return np.zeros(len(has_rate), dtype=bool)
-    usual = max(float(np.median(growth.rate[has_rate])), 0.0)
-    apart: Mask = growth.rate > limits.peer_ratio * usual
-    return apart & has_rate
 
 
 def _finding(
