@@ -12,6 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.detect.context import DetectionContext
+from stepwatch.collector.detect.data_stall.detector import LIMITS as DATA_STALL
+from stepwatch.collector.detect.data_stall.detector import Thresholds as DataStallThresholds
 from stepwatch.collector.detect.finding import (
     LOST_SHARE,
     Evidence,
@@ -19,6 +22,8 @@ from stepwatch.collector.detect.finding import (
     build_finding,
     text_evidence,
 )
+from stepwatch.collector.detect.straggler.costly import costly_ranks
+from stepwatch.collector.detect.straggler.inputs import evidence_of
 from stepwatch.collector.detect.straggler.thresholds import LIMITS as STRAGGLER
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.state.evidence.buckets import Course
@@ -33,42 +38,24 @@ from stepwatch.signals.phrases import ranks_text
 
 IN_TURNS, TOGETHER = "in turns", "now and then"
 """Subjects of the findings."""
-_DATA = WORK.index("data")
+_OF_ONE_RANK = 0.5
+"""A slow rank explains the loss in turns if it costs at least this share of it."""
 
 
 @dataclass(frozen=True)
 class Thresholds:
     """Thresholds for a job that is held up."""
 
-    least_seconds: float = 60.0
-    """Seconds: the observation time before a finding. Shares over less time vary too much."""
-    fewest_steps: int = 10
-    """Steps: how many must be far longer. With fewer, their spread over ranks is chance."""
     least_lost: float = 0.15
     """Share: the least cost of ranks in turns. Heavy tails on healthy hosts cost eight ranks some 8
     % this way.
     """
-    least_lost_low: float = 0.05
-    """Share: the cost's lower interval bound must exceed the 5 % that the goodput objective leaves.
-    """
-    most_of_one: float = 0.6
-    """Share: one rank's largest part of these steps. More may be its fault, which `straggler`
-    finds.
-    """
-    most_of_one_of_two: float = 0.75
-    """Share: the same for one of two ranks."""
-    most_often: float = 0.15
-    """Share: the steps in which a rank may be far late. Beyond it, sequences differ by nature."""
-    of_data: float = 0.8
-    """Share: from this part of the loss on, the loaders are the cause."""
     least_lost_together: float = 0.1
     """Share: the least cost of data waits on all ranks together. Healthy epochs begin within 2 % of
     the time.
     """
-    fewest_together: int = 3
-    """Steps: how many must be held up on all ranks together."""
-    most_often_together: float = 0.3
-    """Share: the most of such steps. A wait in every step is `data_stall`."""
+    most_often: float = 0.15
+    """Share: the steps in which a rank may be far late. Beyond it, sequences differ by nature."""
 
 
 LIMITS = Thresholds()
@@ -85,28 +72,69 @@ class _Loss(NamedTuple):
     seconds: float
     lost: Share
 
+    def is_worth(self, least: float, lasting: DataStallThresholds) -> bool:
+        """Return whether the loss is at least the share `least`, and surely worth a ticket."""
+        return self.lost.share >= least and self.lost.low >= lasting.lasting_share
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """Return findings on a job that is held up occasionally, by no rank alone."""
+    course, stage = context.course, context.window.stage
+    if course is None or not context.compares_ranks or not course.times.any():
+        return []
+    limits, lasting = context.thresholds(LIMITS), context.thresholds(DATA_STALL)
+    log_over = context.thresholds(STRAGGLER).least_log_over
+    findings = detect(course, stage, limits, lasting, log_over)
+    if any(finding.subject == IN_TURNS for finding in findings):
+        most = _costliest(context)
+        findings = [
+            finding
+            for finding in findings
+            if finding.subject != IN_TURNS or most < _OF_ONE_RANK * finding.lost_ratio
+        ]
+    return [context.dated(finding) for finding in findings]
+
+
+def _costliest(context: DetectionContext) -> float:
+    """Return the costliest slow rank's share of the time; 0 if there is none."""
+    evidence = evidence_of(context)
+    if evidence is None:
+        return 0.0
+    costly = costly_ranks(
+        evidence, context.window.stage, context.thresholds(STRAGGLER), context.course
+    )
+    return max((rank.lost.share for rank in costly), default=0.0)
+
 
 def detect(
     course: Course,
     stage: SmallIntegers,
     limits: Thresholds,
+    lasting: DataStallThresholds = DATA_STALL,
     least_log_over: float = STRAGGLER.least_log_over,
 ) -> list[Finding]:
     """Return findings on a job with this `course`; `stage` (ranks,) holds its ranks' stages.
 
-    It is over as for a straggler, by `least_log_over`.
+    As for a data stall, a cost must be worth a ticket for `lasting.lasting_seconds`: with fewer
+    far longer steps, the interval of the cost is too wide. It is over as for a straggler, by
+    `least_log_over`.
     """
-    if course.seconds.sum() < limits.least_seconds:
+    if course.seconds.sum() < lasting.lasting_seconds:
         return []
-    findings = (
-        _in_turns(course, stage, limits, least_log_over),
-        _together(course, limits, least_log_over),
-    )
-    return [finding for finding in findings if finding is not None]
+    turns = _loss(course, course.alone.sum(axis=1), course.times[:, 0], least_log_over)
+    together = _loss(course, course.together, course.times[:, 1], least_log_over)
+    findings = []
+    if turns is not None and turns.is_worth(limits.least_lost, lasting):
+        findings += _in_turns(course, stage, turns, limits)
+    if together is not None and together.is_worth(limits.least_lost_together, lasting):
+        findings.append(_together(course, together))
+    return findings
 
 
 def _loss(course: Course, net: Vector, times: Integers, least_log_over: float) -> _Loss | None:
     """Return the loss from `net` seconds (buckets,) over `times` steps (buckets,), if it lasts."""
+    if not times.any():
+        return None
     loss_episode = episode(net, course.seconds)
     if loss_episode.log_over >= least_log_over:
         return None
@@ -123,18 +151,12 @@ def _loss(course: Course, net: Vector, times: Integers, least_log_over: float) -
 
 
 def _in_turns(
-    course: Course, stage: SmallIntegers, limits: Thresholds, least_log_over: float
-) -> Finding | None:
-    """Return the finding on ranks that are far late in turns; None if one rank may explain it."""
-    if course.times[:, 0].sum() < limits.fewest_steps:
-        return None
-    loss = _loss(course, course.alone.sum(axis=1), course.times[:, 0], least_log_over)
-    if loss is None or loss.times < limits.fewest_steps:
-        return None
-    if loss.lost.share < limits.least_lost or loss.lost.low < limits.least_lost_low:
-        return None
+    course: Course, stage: SmallIntegers, loss: _Loss, limits: Thresholds
+) -> list[Finding]:
+    """Return the finding on ranks that are far late in turns; none if too few ranks are late."""
     phases = course.alone[loss.part].sum(axis=0)
-    by_loaders = phases[_DATA] >= limits.of_data * phases.sum()
+    phase = WORK[int(np.argmax(phases))]
+    by_loaders = phase == "data"
     size = int(np.unique(stage, return_counts=True)[1].min())
     level = (LEVEL if by_loaders else LEVEL_OF_WORK) * beyond_median(size)
     late_counts = course.begun[loss.part, LEVELS.index(level), : len(stage)].sum(
@@ -142,12 +164,8 @@ def _in_turns(
     )
     hit = np.flatnonzero(late_counts)
     peers = int(np.isin(stage, stage[hit]).sum())
-    most = limits.most_of_one_of_two if peers == 2 else limits.most_of_one
-    if len(hit) < min(3, peers) or late_counts.max() > most * late_counts.sum():
-        return None
-    if late_counts.max() > limits.most_often * loss.steps:
-        return None
-    phase = WORK[int(np.argmax(phases))]
+    if len(hit) < min(3, peers) or late_counts.max() > limits.most_often * loss.steps:
+        return []
     description = "loaders stall" if by_loaders else "ranks pause"
     summary = (
         f"{description} in turns since step {loss.first}: in {loss.times} of {loss.steps} "
@@ -155,7 +173,7 @@ def _in_turns(
         f"longer than its peers, most of it in {phase}; {_lost_words(loss)}, and no rank explains "
         "it alone"
     )
-    return build_finding(
+    finding = build_finding(
         kind=FindingKind.DATA_STALL if by_loaders else FindingKind.THROUGHPUT_REGRESSION,
         cause=Cause.SLOW_DATA if by_loaders else Cause.UNKNOWN,
         subject=IN_TURNS,
@@ -167,18 +185,11 @@ def _in_turns(
         severity=loss.seconds,
         lost_ratio=loss.lost.share,
     )
+    return [finding]
 
 
-def _together(course: Course, limits: Thresholds, least_log_over: float) -> Finding | None:
+def _together(course: Course, loss: _Loss) -> Finding:
     """Return the finding on waits for data by all ranks in some steps."""
-    if course.times[:, 1].sum() < limits.fewest_together:
-        return None
-    loss = _loss(course, course.together, course.times[:, 1], least_log_over)
-    if loss is None or loss.times < limits.fewest_together:
-        return None
-    often = loss.times > limits.most_often_together * loss.steps
-    if often or loss.lost.share < limits.least_lost_together:
-        return None
     summary = (
         f"all ranks wait for data now and then since step {loss.first}, as where an epoch begins: "
         f"in {loss.times} of {loss.steps} steps, {in_words(loss.seconds)} each; {_lost_words(loss)}"

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.analysis.first_steps import Course
-from stepwatch.collector.analysis.medians import median
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.quantities import seconds
@@ -83,7 +82,7 @@ def detect(
     slowdown = course.slowdown(baseline)
     slow_peer = _slow_peer(peers, limits)
     speed = course.part(recent).tokens_per_second()
-    behind = speed / median(np.array(peers)) if speed < slow_peer else math.nan
+    behind = speed / float(np.median(peers)) if speed < slow_peer else math.nan
     if _lasts(slowdown[recent] >= limits.least_ratio, limits):  # nearly never
         scattered = baseline.slowdown(baseline)
         least = max(limits.least_ratio, float(np.quantile(scattered, limits.slow_share)))
