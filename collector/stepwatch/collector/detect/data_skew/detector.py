@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.peers import FEW, median_of_others
 from stepwatch.collector.detect.steps import first_of_run
@@ -73,6 +74,11 @@ class Skew(NamedTuple):
     rank: int
     deviation: float
     since: int
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """Return findings on ranks whose steps hold more, or fewer, tokens than their peers' steps."""
+    return [context.dated(item) for item in detect(context.window, context.thresholds(LIMITS))]
 
 
 def detect(window: Window, limits: Thresholds) -> list[Finding]:

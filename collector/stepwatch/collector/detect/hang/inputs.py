@@ -90,7 +90,7 @@ def _entered(
         return frozenset()
     step = min(item.step for item in situations)
     calls = attempt.collective_records.of_steps(step - limits.order_steps, step - 1)
-    return entered_step(situations, calls, answers.groups, limits.least_order_steps)
+    return entered_step(situations, calls, answers.groups, limits.order_steps // 2)
 
 
 def _longest_pauses(attempts: Iterable[Attempt]) -> dict[Phase, float]:

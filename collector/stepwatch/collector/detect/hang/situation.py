@@ -93,12 +93,9 @@ class Thresholds:
     last step. It was in transit, or its agent had little time.
     """
     order_steps: int = 8
-    """Steps: how many earlier ones are read for the collective order. Ranks that wait in a later
-    collective of a step show that the others have entered it, so none evaluates.
-    """
-    least_order_steps: int = 4
-    """Steps: how many of these must be known. Loops that accumulate gradients or sample their logs
-    have steps that differ.
+    """Steps: how many earlier ones are read for the collective order, of which half must be known.
+    Ranks that wait in a later collective of a step show that the others have entered it, so none
+    evaluates. Loops that accumulate gradients or sample their logs have steps that differ.
     """
     missed_flushes: float = 3.0
     """Flushes: a node that missed this many may be lost. One flush may be late, two rarely are."""

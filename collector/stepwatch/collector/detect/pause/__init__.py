@@ -3,8 +3,7 @@
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.signals.names import FindingKind
 
-from .detector import LIMITS, detect
-from .inputs import find
+from .detector import LIMITS, detect, find
 
 __all__ = ["DETECTORS", "LIMITS", "detect", "find"]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding
 from stepwatch.collector.detect.hang import (
     LIMITS as HANG,
@@ -20,6 +21,7 @@ from stepwatch.collector.detect.hang import (
     Stall,
     cause_of,
     is_interpreter_held,
+    stalled,
 )
 from stepwatch.collector.detect.hang import Thresholds as HangThresholds
 from stepwatch.collector.state.trackers.rank_work import Work
@@ -48,6 +50,12 @@ class Thresholds:
 
 LIMITS = Thresholds()
 """The shipped thresholds."""
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """Return findings on a job without progress for long that is not shaped like a hang."""
+    limits, explained = context.thresholds(LIMITS), context.thresholds(HANG)
+    return detect(context.once(stalled), limits, explained)
 
 
 def detect(

@@ -45,16 +45,13 @@ class Thresholds:
     """
     settle_seconds: float = 3.0
     """Seconds: the wait after an end before it counts as the first. Another node's agent may still
-    be sending.
+    be sending. A rank that left without an error is the lost peer if it ended at most this long
+    after the others first reported the loss: they see its connections closed before its interpreter
+    has ended.
     """
     preempted_seconds: float = 600.0
     """Seconds: steps that end this long after a preemption notice show that it was cancelled.
     Clouds and schedulers give seconds to a few minutes of notice.
-    """
-    left_seconds: float = 2.0
-    """Seconds: a rank that left without an error is the lost peer if it ended at most this long
-    after the others first reported the loss. Its peers see its connections closed before its
-    interpreter has ended.
     """
     lost_seconds: float = 5.0
     """Seconds: a node last seen at most this long before its peers lost connections to it is lost
@@ -63,11 +60,8 @@ class Thresholds:
     """
     way_seconds: float = 15.0
     """Seconds: how long a node's report may be in transit. Agents flush once a second, or every ten
-    on request.
-    """
-    clock_seconds: float = 2.0
-    """Seconds: a node clock this far ahead of the collector's is wrong. Nothing arrives before it
-    is sent.
+    on request. The clock of a node whose reports seem to take longer, or to arrive before they were
+    sent, is wrong.
     """
 
 
@@ -188,7 +182,7 @@ def _left_first(ends: list[RankEnd], failed: list[RankEnd], limits: Thresholds) 
         for end in ends
         if end not in failed
         and end.exit_code in (0, UNKNOWN_EXIT)
-        and end.ended_s <= first + limits.left_seconds
+        and end.ended_s <= first + limits.settle_seconds
         and not any(word in end.failure for word in _ORDERLY)
     ]
     return orderly if len(orderly) <= len(failed) else []

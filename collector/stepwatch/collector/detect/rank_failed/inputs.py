@@ -65,8 +65,7 @@ def _clock_error(context: DetectionContext, rank: int) -> float:
     It is 0 if the network delay explains it: reports arrive late by that delay, and never early.
     """
     delay_s = _delivery_delay(context, rank)
-    limits = context.thresholds(detector.LIMITS)
-    return 0.0 if -limits.clock_seconds <= delay_s <= limits.way_seconds else delay_s
+    return 0.0 if 0.0 <= delay_s <= context.thresholds(detector.LIMITS).way_seconds else delay_s
 
 
 def _delivery_delay(context: DetectionContext, rank: int) -> float:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
-from stepwatch.collector.state.trackers.numerics import Comparison
+from stepwatch.collector.state.trackers.numerics import Comparison, Numerics
 from stepwatch.signals.names import Cause, FindingKind
 
 RANKS_NAMED = 8
@@ -31,6 +32,21 @@ class Thresholds:
 
 LIMITS = Thresholds()
 """The shipped thresholds."""
+
+
+def find(context: DetectionContext) -> list[Finding]:
+    """Return findings on replicas that differ from their peers; found until they agree again.
+
+    From the first step with non-finite values, NaN explains any difference.
+    """
+    attempt = context.attempt
+    disputes = attempt.tracker(Numerics).compare(attempt.collective_records.groups)
+    bad = attempt.tracker(Numerics).bad
+    if len(bad) and disputes:
+        first = int(bad["step"].min())
+        disputes = [dispute for dispute in disputes if dispute.first_step < first]
+    findings = detect(disputes, context.thresholds(LIMITS))
+    return [context.dated(finding) for finding in findings]
 
 
 def detect(disputes: Iterable[Comparison], limits: Thresholds) -> list[Finding]:
