@@ -33,7 +33,7 @@ STATED = [
     ("TrainingDataSkew", "1.25th part", 1.25, data_skew.LIMITS.least_ratio),
     ("TrainingDataStall", "a quarter of the step", 0.25, data_stall.LIMITS.least_share),
     ("TrainingDataStall", "at least three times", 3.0, data_stall.LIMITS.least_ratio),
-    ("TrainingDataStall", "four fifths of the ranks", 0.8, data_stall.LIMITS.least_ranks_share),
+    ("TrainingDataStall", "three quarters of the ranks", 0.75, data_stall.LIMITS.nearly_all_share),
     ("TrainingHang", "eight usual steps", 8.0, hang.LIMITS.step_multiple),
     ("TrainingHang", "and at least 5 s", 5.0, hang.LIMITS.least_seconds),
     ("TrainingHang", "ten minutes in the first step", 600.0, hang.LIMITS.first_step_seconds),
@@ -83,7 +83,7 @@ OF_THE_WORLD = ("10 minutes by default with NCCL",)
 """Numbers that are not ours."""
 
 _QUANTITY = re.compile(
-    r"\b(?:\d[\d.]*|half|quarter|two|three|four|five|six|eight|ten|fifteen|twenty)"
+    r"\b(?:\d[\d.]*|half|quarters?|two|three|four|five|six|eight|ten|fifteen|twenty)"
     r"(?:\s(?:%|s|ms|seconds?|minutes?|hours?|times|fifths|of the step|usual steps)(?!\w)|th part)"
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
@@ -169,6 +170,18 @@ def test_a_wrong_threshold_is_refused_in_one_line(
     (line,) = str(refusal.value).splitlines()
     assert line.startswith(f"{site}:5: classes.a.thresholds.")
     assert f"{place}: " in line and problem in line
+
+
+def test_every_shipped_threshold_may_be_written_in_a_site_file(tmp_path: Path) -> None:
+    site, shipped = tmp_path / "site.yaml", shipped_thresholds()
+    written = {
+        name: {field.name: getattr(limits, field.name) for field in fields(limits)}
+        for name, limits in shipped.items()
+    }
+    thresholds = json.dumps(written)
+    site.write_text(f"classes: {{a: {{slos: [], thresholds: {thresholds}}}}}")
+    read = read_thresholds(site)["a"]
+    assert read == {type(limits): limits for limits in shipped.values()}
 
 
 def test_an_unreadable_site_file_is_refused(tmp_path: Path) -> None:

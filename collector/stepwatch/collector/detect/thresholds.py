@@ -152,7 +152,9 @@ def _too_short_windows(
     for window in limits:
         least = window.replace("window_steps", "least_steps")
         changed = next((name for name in (least, window) if name in written), None)
-        if window != least and changed is not None and limits[least] > limits[window]:
+        if window == least or changed is None or least not in limits:
+            continue
+        if limits[least] > limits[window]:
             needed = f"{least} is {limits[least]}, {window} only {limits[window]}"
             yield (changed,), f"no verdict is possible: {needed}"
 

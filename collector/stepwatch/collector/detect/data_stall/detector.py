@@ -41,17 +41,16 @@ class Thresholds:
     """Steps: the newest ones that are evaluated. The fault must be named within 10 s for steps up
     to 1 s. An epoch begins with fewer long steps.
     """
-    least_steps: int = 6
-    """Steps: how many in the window must be long. The first steps of an epoch, however long, raise
-    nothing. For a wait in nearly every step, the same part of the long window must be long.
+    nearly_all_share: float = 0.75
+    """Share: the steps in the window that must be long, and the loading ranks that must wait. For a
+    wait in nearly every step, the same share of the long window must be long. The first steps of an
+    epoch, however long, raise nothing. Fewer ranks are stragglers, each named on its own.
     """
     long_window_steps: int = 32
     """Steps: the long window, in which `window_steps` long ones are enough. A loader with N workers
     that cannot keep up is late in bursts, typically every N-th step. Epochs of ten steps stay
     below it.
     """
-    least_ranks_share: float = 0.8
-    """Share: the loading ranks that must wait. Fewer are stragglers, each named on its own."""
     lasting_share: float = 0.05
     """Share: worth a ticket if data takes it in nearly every step for `lasting_seconds`, in every
     bucket of ten seconds. A busy host makes data late for seconds, an epoch for one step.
@@ -103,8 +102,7 @@ def baseline_of(ratios: Vector, limits: Thresholds) -> Baseline | None:
     """
     if not len(ratios):
         return None
-    below = 1 - limits.least_steps / limits.window_steps
-    return Baseline(float(np.quantile(ratios, below)), float(np.mean(ratios)))
+    return Baseline(float(np.quantile(ratios, 1 - limits.nearly_all_share)), float(np.mean(ratios)))
 
 
 class _Rule(NamedTuple):
@@ -157,7 +155,7 @@ def detect(
         waits = _waits(window.at(usable[-limits.long_window_steps :]), rule, limits)
         loaders = loads_data(waits.data.sum(axis=0), waits.seconds.sum(axis=0))
         stalled = _is_stalled(waits, rule, limits)
-        enough = max(several, limits.least_ranks_share * loaders.sum())
+        enough = max(several, limits.nearly_all_share * loaders.sum())
         if not rule.is_new and stalled.sum() < enough:
             stalled &= without_peers
             enough = 1
@@ -178,13 +176,13 @@ def _rules(
     only the last rule applies: the newest steps are all long, and together take long enough.
     """
     short, long, share = limits.window_steps, limits.long_window_steps, limits.least_share
-    nearly_all = math.ceil(long * limits.least_steps / short)
+    nearly_all = math.ceil(limits.nearly_all_share * long)
     always = _always(baseline, limits.always_share, long, nearly_all, limits)
     rules = []
     if baseline is not None:
         most, mean = baseline
         rules = [
-            _Rule(short, limits.least_steps, most, most, 2, share),
+            _Rule(short, math.ceil(limits.nearly_all_share * short), most, most, 2, share),
             _Rule(long, short, most, mean, short, share),
             always,
         ]

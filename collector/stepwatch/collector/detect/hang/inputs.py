@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.finding import NO_RANK, Finding
+from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.rank_failed import LIMITS as ENDS
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.communication.collective_records import group_texts
@@ -41,27 +41,8 @@ from .stall import Stall, stall_of
 
 
 def find(context: DetectionContext) -> list[Finding]:
-    """Return the finding on a job in which no rank makes progress, with the missing rank.
-
-    If no rank is an outlier and a node has missed reports, that node may be lost together with the
-    awaited rank. This is known once the node is stale.
-    """
-    findings = detect(context.once(stalled), context.thresholds(LIMITS))
-    if any(finding.rank == NO_RANK and not finding.node for finding in findings) and _may_be_lost(
-        context
-    ):
-        return []
-    return findings
-
-
-def _may_be_lost(context: DetectionContext) -> bool:
-    """Return whether a node has missed reports but is not yet stale."""
-    missed = context.thresholds(LIMITS).missed_flushes
-    return any(
-        node not in context.stale_nodes
-        and silent > missed * context.attempt.tracker(Agents).flush_seconds(node)
-        for node, silent in context.staleness.items()
-    )
+    """Return the finding on a job in which no rank makes progress, with the missing rank."""
+    return detect(context.once(stalled), context.thresholds(LIMITS))
 
 
 def stalled(context: DetectionContext) -> Stall | None:

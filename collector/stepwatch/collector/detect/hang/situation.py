@@ -97,8 +97,6 @@ class Thresholds:
     Ranks that wait in a later collective of a step show that the others have entered it, so none
     evaluates. Loops that accumulate gradients or sample their logs have steps that differ.
     """
-    missed_flushes: float = 3.0
-    """Flushes: a node that missed this many may be lost. One flush may be late, two rarely are."""
 
 
 LIMITS = Thresholds()

@@ -17,6 +17,7 @@ from stepwatch.collector.analysis.first_steps import Course
 from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.quantities import seconds
+from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS
 from stepwatch.signals.arrays import Mask
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -30,15 +31,13 @@ class Thresholds:
     slower.
     """
     least_seconds: float = 120.0
-    """Seconds: how long it must last. A busy host slows all ranks for whole seconds, and a
-    neighbouring job for tens of seconds; it costs a ticket, not a page, so two minutes are soon
-    enough.
+    """Seconds: how long it must last, over at least as many steps as a baseline has. A busy host
+    slows all ranks for whole seconds, and a neighbouring job for tens of seconds; it costs a
+    ticket, not a page, so two minutes are soon enough.
     """
-    least_steps: int = 20
-    """Steps: how long it must last."""
     slow_share: float = 0.8
-    """Share: the steps among these, and among the newest `least_steps`, that must be slow. They
-    must also be longer than this share of the first steps, which may scatter.
+    """Share: the steps in this time, and among the newest ones, that must be slow. They must also
+    be longer than this share of the first steps, which may scatter.
     """
     class_jobs: int = 3
     """Jobs: how many peers in its class must be known."""
@@ -99,17 +98,17 @@ def detect(
 def _recent(course: Course, limits: Thresholds) -> slice | None:
     """Return the newest steps over which it must last; None if the run is too young."""
     count = len(course.steps)
-    if count < limits.least_steps:
+    if count < BASELINE_STEPS:
         return None
     start = int(np.searchsorted(course.end_s, course.end_s[-1] - limits.least_seconds))
-    start = min(start, count - limits.least_steps)
+    start = min(start, count - BASELINE_STEPS)
     span = course.end_s[-1] - course.end_s[start] + course.seconds[start]
     # The step across the start of the required time is excluded.
     return slice(start, count) if start > 0 and span >= 0.8 * limits.least_seconds else None
 
 
 def _lasts(slow: Mask, limits: Thresholds) -> bool:
-    newest = slow[-limits.least_steps :]
+    newest = slow[-BASELINE_STEPS:]
     return bool(min(slow.mean(), newest.mean()) >= limits.slow_share)
 
 
