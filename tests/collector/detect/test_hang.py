@@ -30,7 +30,7 @@ ABSENT = WAITER._replace(rank=2, in_collective=False, phase=Phase.FORWARD, work=
 
 def detect(ranks: list[RankSituation], median: float = 0.5, longest: float = 0.5) -> list[Finding]:
     """What is found in ranks that stand like this."""
-    return hang.detect(stall_of(ranks, median, longest, LIMITS), LIMITS)
+    return hang.detect(stall_of(ranks, median, longest, LIMITS))
 
 
 def job(absent: RankSituation) -> list[RankSituation]:
@@ -120,11 +120,11 @@ def test_ranks_that_are_all_inside_may_be_in_a_transfer_for_as_long_as_bytes_mov
 def test_no_transfer_explains_a_rank_that_is_dead_or_waits_in_a_circle() -> None:
     ranks = [WAITER._replace(rank=rank, moved_age=6.0, group=1 + rank % 2) for rank in range(4)]
     circle = RankDiagnostics(groups={1: "0-3", 2: "0-3"})
-    assert len(hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS, circle), LIMITS)) == 1
+    assert len(hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS, circle))) == 1
     together = [item._replace(group=1) for item in ranks]
-    assert hang.detect(stall_of(together, 0.5, 0.5, LIMITS, circle), LIMITS) == []
+    assert hang.detect(stall_of(together, 0.5, 0.5, LIMITS, circle)) == []
     together[2] = together[2]._replace(process=ProcessState.GONE)
-    (finding,) = hang.detect(stall_of(together, 0.5, 0.5, LIMITS, circle), LIMITS)
+    (finding,) = hang.detect(stall_of(together, 0.5, 0.5, LIMITS, circle))
     assert finding.rank == 2
 
 
@@ -183,8 +183,8 @@ def test_recorders_tell_who_is_outside_where_no_line_shows_a_wait() -> None:
             for rank, entry in entries.items()
         }
     )
-    assert hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS), LIMITS) == []
-    findings = hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS, answers), LIMITS)
+    assert hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS)) == []
+    findings = hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS, answers))
     assert [item.rank for item in findings] == [1]
 
 
@@ -206,7 +206,7 @@ def test_start_up_is_no_reason_to_wait_for_a_rank_that_left(
     other_ranks = hang.OtherRanks(ended=() if process is not None else (2,))
     groups = RankDiagnostics(groups={7: "0-3"})
     stall = stall_of(ranks, math.nan, math.nan, LIMITS, groups, other_ranks)
-    assert [item.rank for item in hang.detect(stall, LIMITS)] == expected
+    assert [item.rank for item in hang.detect(stall)] == expected
 
 
 def test_one_moving_rank_is_no_hang() -> None:
@@ -331,6 +331,6 @@ def test_who_has_finished_is_named_by_those_that_wait_for_it() -> None:
     stall = stall_of(
         ranks, 0.5, 0.5, LIMITS, RankDiagnostics(groups={7: "0-3"}), hang.OtherRanks(ended=(3,))
     )
-    (finding,) = hang.detect(stall, LIMITS)
+    (finding,) = hang.detect(stall)
     assert (finding.rank, finding.cause, finding.confidence) == (3, "process-gone", "certain")
     assert "rank 3 finished while ranks 0-2 wait in all_reduce of group 0-3" in finding.summary

@@ -271,7 +271,7 @@ def busy(host: RankSituation, **changes: Any) -> RankSituation:
 def culprits(first: RankSituation, peer: RankSituation) -> list[int]:
     """Ranks named where rank 0 and three others stand like this."""
     ranks = [first, *(peer._replace(rank=rank) for rank in range(1, 4))]
-    return [finding.rank for finding in hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS), LIMITS)]
+    return [finding.rank for finding in hang.detect(stall_of(ranks, 0.5, 0.5, LIMITS))]
 
 
 @pytest.mark.parametrize("changes", [{}, {"in_collective": False, "waiting": True}])

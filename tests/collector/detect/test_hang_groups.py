@@ -26,7 +26,7 @@ def summary(groups: dict[int, str], unseen: tuple[int, ...] = ()) -> str:
         ranks.append(ABSENT._replace(rank=3, moved_age=100.0))
     other_ranks = hang.OtherRanks(unseen=tuple(hang.Unseen(rank, "b", 120.0) for rank in unseen))
     stall = stall_of(ranks, 0.5, 0.5, LIMITS, RankDiagnostics(groups=groups), other_ranks)
-    (finding,) = hang.detect(stall, LIMITS)
+    (finding,) = hang.detect(stall)
     return finding.summary
 
 
@@ -85,5 +85,5 @@ def test_a_rank_that_waits_for_a_lost_stage_is_not_blamed_by_its_flight_recorder
     diagnostics = RankDiagnostics(diagnoses, {1: "0,1"})
     other_ranks = hang.OtherRanks(unseen=unseen)
     stall = stall_of([receives, inside], 0.5, 0.5, LIMITS, diagnostics, other_ranks)
-    (finding,) = hang.detect(stall, LIMITS)
+    (finding,) = hang.detect(stall)
     assert (finding.cause, finding.rank, finding.node) == (Cause.NODE_LOST, -1, "b")

@@ -42,8 +42,8 @@ def hangs_after(
     ]
     stall = stall_of(numbered, 0.5, 0.5, LIMITS, NO_DIAGNOSTICS, other_ranks, longest)
     assert stall is not None
-    assert not hang.detect(stall._replace(seconds=stall.hang_seconds - 1.0), LIMITS)
-    assert hang.detect(stall, LIMITS)
+    assert not hang.detect(stall._replace(seconds=stall.hang_seconds - 1.0))
+    assert hang.detect(stall)
     return stall.hang_seconds
 
 
@@ -212,5 +212,5 @@ def test_only_forward_and_backward_have_microbatches(phase: Phase, where: str) -
         in_collective=False, phase=phase, microbatch=3, process=ProcessState.STOPPED
     )
     stall = stalled(LIMITS.legal_seconds, WAITS, stopped)
-    (finding,) = hang.detect(stall, LIMITS)
+    (finding,) = hang.detect(stall)
     assert where in finding.summary

@@ -153,7 +153,7 @@ def test_ranks_that_all_wait_for_what_no_line_shows_are_said_within_seconds() ->
 )
 def test_what_is_a_hang_at_once_is_no_pause(outside: RankSituation) -> None:
     assert detect(job(outside)) == []
-    assert len(hang.detect(stall_of(job(outside), 0.5, 0.5, hang.LIMITS), hang.LIMITS)) == 1
+    assert len(hang.detect(stall_of(job(outside), 0.5, 0.5, hang.LIMITS))) == 1
 
 
 def test_ranks_that_are_all_inside_are_said_within_seconds() -> None:
@@ -174,7 +174,7 @@ def test_ranks_that_are_all_inside_are_said_within_seconds() -> None:
 def test_what_the_hooks_name_is_no_pause(phase: Phase) -> None:
     assert detect(job(RUNS._replace(phase=phase), 899.0)) == []
     stall = stall_of(job(RUNS._replace(phase=phase), 899.0), 0.5, 0.5, hang.LIMITS)
-    assert hang.detect(stall, hang.LIMITS) == []
+    assert hang.detect(stall) == []
 
 
 def test_with_steps_of_a_minute_it_takes_eight_of_them() -> None:

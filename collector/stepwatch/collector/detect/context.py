@@ -33,7 +33,8 @@ T = TypeVar("T")
 STALE_AFTER_SECONDS = 3.0
 """Minimum time without a report from a node before its ranks count as unobserved.
 
-Findings on these ranks stay unchanged. A node whose agent flushes rarely gets more time.
+Findings on these ranks stay unchanged. A node whose agent flushes rarely gets more time. A rank's
+heartbeat is stale after the same time.
 """
 HISTORY_STEPS = 128
 """Steps passed to detectors: they evaluate the newest and search back for the first slow one."""

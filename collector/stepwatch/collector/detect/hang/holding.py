@@ -204,14 +204,14 @@ def legal_seconds(
     return max(least, min(usual_seconds(outside, longest, limits), limits.held_seconds))
 
 
-def may_go_on(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
+def may_go_on(ranks: Sequence[RankSituation]) -> bool:
     """Return whether one of `ranks` may end a marked pause by itself, however long it takes.
 
     A rank that works, or may work, evaluates or saves more than before, as a training's last
     evaluation does. A busy device may also take any time.
     """
     return any(
-        item.host is not None or activity_of(item, limits) is not Activity.IDLE
+        item.host is not None or activity_of(item) is not Activity.IDLE
         for item in ranks
         if not item.is_held
     )

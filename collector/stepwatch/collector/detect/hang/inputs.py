@@ -42,7 +42,7 @@ from .stall import Stall, stall_of
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return the finding on a job in which no rank makes progress, with the missing rank."""
-    return detect(context.once(stalled), context.thresholds(LIMITS))
+    return detect(context.once(stalled))
 
 
 def stalled(context: DetectionContext) -> Stall | None:
@@ -51,8 +51,8 @@ def stalled(context: DetectionContext) -> Stall | None:
     if not moved_age(context) >= limits.least_seconds:  # no phase allows less
         return None
     ages = context.once(known_ages)
-    situations = rank_situations(attempt, context.now_s, ages, _silence(context), limits)
-    answers, unseen = rank_diagnostics(attempt, limits), _unseen(context, ages)
+    situations = rank_situations(attempt, context.now_s, ages, _silence(context))
+    answers, unseen = rank_diagnostics(attempt), _unseen(context, ages)
     entered = _entered(attempt, situations, answers, limits) if unseen else frozenset()
     other_ranks = OtherRanks(
         unseen, tuple(sorted(attempt.lifecycle.ended)), entered, has_finished(attempt)
@@ -96,13 +96,13 @@ def has_finished(attempt: Attempt) -> bool:
     return LifecycleEvent.FINISH in attempt.lifecycle.ended.values()
 
 
-def rank_diagnostics(attempt: Attempt, limits: Thresholds = LIMITS) -> RankDiagnostics:
+def rank_diagnostics(attempt: Attempt) -> RankDiagnostics:
     """Return diagnoses made since their rank last moved, and the members of each group."""
     fresh = {
         rank: diagnosis
         for rank, diagnosis in attempt.tracker(Diagnoses).by_rank.items()
         if (view := attempt.ranks.views.get(rank)) is not None
-        and diagnosis.at_ns >= _moved_ns(view.row, limits)
+        and diagnosis.at_ns >= _moved_ns(view.row)
     }
     groups_by_number = attempt.collective_records.groups
     # A collective line holds 16 bits of a group's number: groups with equal bits are not named.
@@ -137,7 +137,7 @@ def known_ages(context: DetectionContext) -> Vector:
     resumed, they would have resumed too, or more would be visible.
     """
     attempt, limits = context.attempt, context.thresholds(LIMITS)
-    ages = moved_ages(attempt, context.now_s, limits)
+    ages = moved_ages(attempt, context.now_s)
     ages[[rank for rank in attempt.lifecycle.ended if rank < len(ages)]] = np.nan
     for rank, silent in _silence(context).items():
         stood = rank < len(ages) and ages[rank] >= limits.least_seconds
@@ -176,7 +176,6 @@ def rank_situations(
     now_s: float,
     ages_s: Vector | None = None,
     silence: Mapping[int, float] = MappingProxyType({}),
-    limits: Thresholds = LIMITS,
 ) -> list[RankSituation]:
     """Return the ranks that have not finished, as hang detector input at monotonic `now_s`.
 
@@ -184,7 +183,7 @@ def rank_situations(
     maps some ranks to the seconds since they were last seen.
     """
     situations = []
-    ages = moved_ages(attempt, now_s, limits) if ages_s is None else ages_s
+    ages = moved_ages(attempt, now_s) if ages_s is None else ages_s
     ranks, ended = attempt.ranks, attempt.lifecycle.ended
     node_of = ranks.node_of
     reported = np.flatnonzero(ranks.reported)
@@ -215,7 +214,7 @@ def rank_situations(
             node=node_of.get(rank, UNKNOWN_NODE),
             silent_seconds=silent,
         )
-        situations.append(as_device(host, row, limits))
+        situations.append(as_device(host, row))
     return situations
 
 
@@ -235,9 +234,9 @@ class _Line(NamedTuple):
 _PROCESS_STATES = {state.value: state for state in ProcessState}
 
 
-def _moved_ns(row: np.void, limits: Thresholds) -> int:
+def _moved_ns(row: np.void) -> int:
     """Return when the rank's device came to its position if busy, else when its lines changed."""
-    if int(row["device_state"]) in BUSY and followed(row.reshape(1), limits)[0]:
+    if int(row["device_state"]) in BUSY and followed(row.reshape(1))[0]:
         return int(row["device_since_ns"])
     return max(int(row["since_ns"]), int(row["collective_since_ns"]))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from stepwatch.collector.detect.context import STALE_AFTER_SECONDS
 from stepwatch.collector.detect.finding import (
     Confidence,
     Evidence,
@@ -26,7 +27,6 @@ from .holding import node_of, sharing_state, waiter_for, who_words
 from .situation import (
     DEAD,
     RankSituation,
-    Thresholds,
     Unseen,
     are_all_frozen,
     is_interpreter_held,
@@ -48,25 +48,25 @@ _STATES = {
 NODES_NAMED = 4
 
 
-def detect(stall: Stall | None, limits: Thresholds) -> list[Finding]:
+def detect(stall: Stall | None) -> list[Finding]:
     """Return one finding if nothing moves for longer than a pause explains."""
     if stall is None or not stall.is_hang:
         return []
-    culprit = None if are_all_frozen(stall.ranks, limits) else culprit_of(stall)
+    culprit = None if are_all_frozen(stall.ranks) else culprit_of(stall)
     if culprit is None:
-        return [finding_without_rank(stall, limits)]
+        return [finding_without_rank(stall)]
     few = sharing_state(culprit, stall.ranks)
-    return [finding_on_several(stall, few) if len(few) > 1 else finding_of(stall, culprit, limits)]
+    return [finding_on_several(stall, few) if len(few) > 1 else finding_of(stall, culprit)]
 
 
-def finding_of(stall: Stall, culprit: RankSituation, limits: Thresholds) -> Finding:
+def finding_of(stall: Stall, culprit: RankSituation) -> Finding:
     """Return the finding on a stalled job that waits for `culprit`."""
     ranks, stalled_for, diagnostics = stall.ranks, stall.seconds, stall.diagnostics
     step = min(item.step for item in ranks)
     evidence = standing(ranks, stalled_for)
     phase = phase_name(culprit.phase)
     diagnosis = diagnostics.diagnoses.get(culprit.rank)
-    cause, words = cause_of(culprit, diagnosis, limits)
+    cause, words = cause_of(culprit, diagnosis)
     absent = _absence(culprit, stall)
     where = f"it is in {phase}"
     if culprit.phase in _OF_MICROBATCHES:
@@ -81,7 +81,7 @@ def finding_of(stall: Stall, culprit: RankSituation, limits: Thresholds) -> Find
         f"{where}, and {words}{_not_known(stall, culprit)}"
     )
     waiters = "the others wait for it" if len(ranks) > 1 else "the only rank"
-    evidence += _about(culprit, absent, diagnosis, limits, waiters)
+    evidence += _about(culprit, absent, diagnosis, waiters)
     evidence += _device_rows(culprit, diagnosis)
     return build_finding(
         kind=FindingKind.HANG,
@@ -191,7 +191,6 @@ def _about(
     culprit: RankSituation,
     absent: str,
     diagnosis: Diagnosis | None,
-    limits: Thresholds,
     waiters: str,
 ) -> list[Evidence]:
     evidence = [
@@ -199,7 +198,7 @@ def _about(
             f"heartbeat of rank {culprit.rank}",
             culprit.heartbeat_age,
             "seconds ago",
-            f"beyond {limits.heartbeat_seconds:.0f} s its interpreter is blocked",
+            f"beyond {STALE_AFTER_SECONDS:.0f} s its interpreter is blocked",
         ),
         text_evidence(f"rank {culprit.rank}", absent, waiters),
     ]
@@ -245,9 +244,7 @@ def shared_cause(ranks: list[RankSituation]) -> tuple[Cause, str]:
     return Cause.UNKNOWN, "no rank stands out"
 
 
-def cause_of(
-    culprit: RankSituation, diagnosis: Diagnosis | None, limits: Thresholds
-) -> tuple[Cause, str]:
+def cause_of(culprit: RankSituation, diagnosis: Diagnosis | None) -> tuple[Cause, str]:
     """Return why `culprit` does not arrive: a cause, and words that complete `rank 2 ..., and`."""
     by_state = {
         ProcessState.GONE: (Cause.PROCESS_GONE, "its process is gone"),
@@ -264,7 +261,7 @@ def cause_of(
     if culprit.process in by_state:
         return by_state[culprit.process]
     is_locked = diagnosis is not None and diagnosis.gil is GilState.HELD
-    if is_locked or is_interpreter_held(culprit, limits):
+    if is_locked or is_interpreter_held(culprit):
         return Cause.INTERPRETER_BLOCKED, "its interpreter lock is held: no other thread runs"
     if culprit.work or culprit.process is ProcessState.RUNNING:
         return Cause.BUSY, "its process is busy"
@@ -282,9 +279,9 @@ def finding_on_several(stall: Stall, few: list[RankSituation]) -> Finding:
     return _finding(stall, cause, words, rows, Confidence.CERTAIN, node_of(few))
 
 
-def finding_without_rank(stall: Stall, limits: Thresholds) -> Finding:
+def finding_without_rank(stall: Stall) -> Finding:
     """Return the finding on a stall in which no observed rank is an outlier."""
-    if are_all_frozen(stall.ranks, limits):
+    if are_all_frozen(stall.ranks):
         ranks_label = who_words(stall.ranks, stall.ranks)
         words = f"{ranks_label} do not move: no thread of theirs runs, and none uses a CPU"
         return _finding(

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.detect.context import STALE_AFTER_SECONDS
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.diagnoses import Diagnosis
 from stepwatch.collector.state.trackers.rank_work import Work
@@ -77,10 +78,6 @@ class Thresholds:
     """Seconds: how long signs of work explain the others' wait in a collective for unmarked work,
     and so also for an unknown process. NCCL gives up after 600 s by default
     (torch.distributed.init_process_group, `timeout`), and two minutes are left to look.
-    """
-    heartbeat_seconds: float = 3.0
-    """Seconds: an older heartbeat means that the rank's interpreter runs no other thread, because
-    its lock is held.
     """
     lost_node_seconds: float = 10.0
     """Seconds: the limit if all observed ranks wait in a collective for ranks on a node that fell
@@ -229,42 +226,45 @@ class Activity(Enum):
     """The agent does not see the process, or has not polled often enough since it last moved."""
 
 
-def activity_of(item: RankSituation, limits: Thresholds) -> Activity:
+def activity_of(item: RankSituation) -> Activity:
     """Return the activity of one rank's process; one that cannot recover by itself is idle."""
-    if is_over(item, limits):
+    if is_over(item):
         return Activity.IDLE
     if item.work is None:
         return Activity.UNKNOWN
     return Activity.RUNNING if item.work else Activity.IDLE
 
 
-def is_over(item: RankSituation, limits: Thresholds) -> bool:
+def is_over(item: RankSituation) -> bool:
     """Return whether facts show that the rank cannot resume by itself.
 
     It is stopped or dead, its device is stuck, or its interpreter is blocked while it does no work.
     """
-    blocked = is_interpreter_held(item, limits) and item.work is Work.NONE
-    return item.process in DEAD or is_device_stuck(item, limits) or blocked
+    blocked = is_interpreter_held(item) and item.work is Work.NONE
+    return item.process in DEAD or is_device_stuck(item) or blocked
 
 
-def is_interpreter_held(item: RankSituation, limits: Thresholds) -> bool:
-    """Return whether one call holds the lock of the rank's interpreter, so no other thread runs."""
-    return item.heartbeat_age > limits.heartbeat_seconds
+def is_interpreter_held(item: RankSituation) -> bool:
+    """Return whether one call holds the lock of the rank's interpreter, so no other thread runs.
+
+    The side thread of the hooks, which beats twice a second, is stale.
+    """
+    return item.heartbeat_age > STALE_AFTER_SECONDS
 
 
-def quiet_seconds(item: RankSituation, limits: Thresholds) -> float:
+def quiet_seconds(item: RankSituation) -> float:
     """Return the seconds since the rank was last seen moving or working; 0 if unknown.
 
     CPU time that is used while the interpreter is held is no sign of progress: an endless loop in
     native code looks the same.
     """
     quiet = item.worked_age if item.work is Work.NONE else 0.0
-    if is_interpreter_held(item, limits) and item.work in (Work.NONE, Work.CPU):
+    if is_interpreter_held(item) and item.work in (Work.NONE, Work.CPU):
         quiet = item.heartbeat_age
     return min(quiet, item.moved_age)
 
 
-def is_device_stuck(item: RankSituation, limits: Thresholds) -> bool:
+def is_device_stuck(item: RankSituation) -> bool:
     """Return whether a busy device blocks the rank, and does not merely run its host's own work.
 
     A rank may evaluate on its device outside any phase. Then the host runs and the device is in a
@@ -276,7 +276,7 @@ def is_device_stuck(item: RankSituation, limits: Thresholds) -> bool:
     return item.in_collective or ahead or item.phase in _ENQUEUES_MUCH or not item.work
 
 
-def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
+def are_all_frozen(ranks: Sequence[RankSituation]) -> bool:
     """Return whether no thread runs on any rank, so no rank can be the awaited one.
 
     A rank that waits in a collective lets its other threads run, so its heartbeat continues. If all
@@ -285,12 +285,12 @@ def are_all_frozen(ranks: Sequence[RankSituation], limits: Thresholds) -> bool:
     if any(item.process in HELD_STATES for item in ranks):
         return False  # the processes' states are more specific
     ages = [item.heartbeat_age for item in ranks]
-    if len(ranks) < 2 or not max(ages) - min(ages) <= limits.heartbeat_seconds:
+    if len(ranks) < 2 or not max(ages) - min(ages) <= STALE_AFTER_SECONDS:
         return False
-    return min(ages) > limits.heartbeat_seconds and all(item.work is Work.NONE for item in ranks)
+    return min(ages) > STALE_AFTER_SECONDS and all(item.work is Work.NONE for item in ranks)
 
 
-def moved_ages(attempt: Attempt, now_s: float, limits: Thresholds = LIMITS) -> Vector:
+def moved_ages(attempt: Attempt, now_s: float) -> Vector:
     """Return the seconds since each rank made progress (world,), NaN where unknown.
 
     For a busy device its own line counts, whatever its host does. For an idle device the newer
@@ -299,7 +299,7 @@ def moved_ages(attempt: Attempt, now_s: float, limits: Thresholds = LIMITS) -> V
     rows, ages = attempt.ranks.rows, attempt.ranks.moved_ages(now_s)
     if not (rows["device_state"] != DeviceState.UNKNOWN).any():  # no device is followed
         return ages
-    device, is_followed = _seconds(rows, "device_since_ns"), followed(rows, limits)
+    device, is_followed = _seconds(rows, "device_since_ns"), followed(rows)
     busy = is_followed & np.isin(rows["device_state"], BUSY)
     idle = is_followed & (rows["device_state"] == DeviceState.IDLE)
     ages[busy] = device[busy]
@@ -307,20 +307,20 @@ def moved_ages(attempt: Attempt, now_s: float, limits: Thresholds = LIMITS) -> V
     return ages
 
 
-def followed(rows: Rows, limits: Thresholds = LIMITS) -> Mask:
+def followed(rows: Rows) -> Mask:
     """Return which RANK_STATE rows have a device line that is as fresh as their heartbeat."""
     is_reported: Mask = (rows["device_state"] != DeviceState.UNKNOWN) & (
         rows["device_since_ns"] > 0
     )
     alive = (rows["heartbeat_ns"] > 0) & (rows["gone_ns"] == 0)
-    fresh = _seconds(rows, "heartbeat_ns") <= limits.heartbeat_seconds
+    fresh = _seconds(rows, "heartbeat_ns") <= STALE_AFTER_SECONDS
     return np.asarray(is_reported & alive & fresh)
 
 
-def as_device(host: RankSituation, row: np.void, limits: Thresholds = LIMITS) -> RankSituation:
+def as_device(host: RankSituation, row: np.void) -> RankSituation:
     """Return the rank at its device's position if the device is busy; `host` keeps the host's."""
     state = int(row["device_state"])
-    if not followed(row.reshape(1), limits)[0]:
+    if not followed(row.reshape(1))[0]:
         return host
     if state not in BUSY:
         return host._replace(idle_device=state == DeviceState.IDLE)

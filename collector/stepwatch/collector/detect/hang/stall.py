@@ -123,8 +123,8 @@ def stall_of(
     ranks = with_waiting_hosts(ranks)
     lacking = missed_collectives(diagnostics.diagnoses)
     waiting, outside = _sides(ranks, lacking)
-    does = {item.rank: activity_of(item, limits) for item in outside}
-    goes_on = bool(paused_phases(ranks)) and may_go_on(ranks, limits) and not _has_dead(ranks)
+    does = {item.rank: activity_of(item) for item in outside}
+    goes_on = bool(paused_phases(ranks)) and may_go_on(ranks) and not _has_dead(ranks)
     answer, lost = _waited_for(
         ranks, waiting, seconds, median_step, limits, diagnostics, other_ranks, lost_seconds
     )
@@ -257,18 +257,18 @@ def _unseen_seconds(stall: Stall, limits: Thresholds) -> float:
 def _hang_seconds(stall: Stall, longest: Longest, limits: Thresholds) -> float:
     """Return for how long a pause explains the stall, in seconds; 0 if it does not."""
     waiting, outside = stall.waiting, stall.outside
-    if are_all_frozen(stall.ranks, limits):
+    if are_all_frozen(stall.ranks):
         return 0.0
     if waiting and not outside and stall.answer.unobserved:
         return _unseen_seconds(stall, limits)
     if stall.marked or stall.over:
         return limits.pause_seconds
-    stuck = any(is_device_stuck(item, limits) for item in outside)
+    stuck = any(is_device_stuck(item) for item in outside)
     if stuck or _has_dead(stall.ranks):
         return 0.0
     if not outside:
         return _inside_until(stall, limits)
-    if waiting and any(is_over(item, limits) for item in outside):
+    if waiting and any(is_over(item) for item in outside):
         return 0.0
     return _legal_until(stall, longest, limits)
 
@@ -294,7 +294,7 @@ def _legal_until(stall: Stall, longest: Longest, limits: Thresholds) -> float:
     unseen = stall.activity is Activity.IDLE or any(item.host is not None for item in outside)
     explained = limits.held_seconds if waiting or unseen else limits.pause_seconds
     # If others wait, one rank that is not at work decides; otherwise all must be without work.
-    quiet = (max if waiting else min)(quiet_seconds(item, limits) for item in outside)
+    quiet = (max if waiting else min)(quiet_seconds(item) for item in outside)
     if not quiet:
         return explained
     legal = legal_seconds(stall.ranks, outside, longest, limits)

@@ -54,6 +54,10 @@ class Thresholds:
     """Share: the least cost of data waits on all ranks together. Healthy epochs begin within 2 % of
     the time.
     """
+    fewest_steps: int = 10
+    """Steps: how many must be far longer by ranks in turns. With fewer, their spread over ranks is
+    chance.
+    """
     most_often: float = 0.15
     """Share: the steps in which a rank may be far late. Beyond it, sequences differ by nature."""
 
@@ -115,9 +119,8 @@ def detect(
 ) -> list[Finding]:
     """Return findings on a job with this `course`; `stage` (ranks,) holds its ranks' stages.
 
-    As for a data stall, a cost must be worth a ticket for `lasting.lasting_seconds`: with fewer
-    far longer steps, the interval of the cost is too wide. It is over as for a straggler, by
-    `least_log_over`.
+    As for a data stall, a cost must be worth a ticket for `lasting.lasting_seconds`, and the lower
+    bound of its interval, too. It is over as for a straggler, by `least_log_over`.
     """
     if course.seconds.sum() < lasting.lasting_seconds:
         return []
@@ -153,7 +156,7 @@ def _loss(course: Course, net: Vector, times: Integers, least_log_over: float) -
 def _in_turns(
     course: Course, stage: SmallIntegers, loss: _Loss, limits: Thresholds
 ) -> list[Finding]:
-    """Return the finding on ranks that are far late in turns; none if too few ranks are late."""
+    """Return the finding on ranks that are far late in turns; none if too few are."""
     phases = course.alone[loss.part].sum(axis=0)
     phase = WORK[int(np.argmax(phases))]
     by_loaders = phase == "data"
@@ -164,7 +167,8 @@ def _in_turns(
     )
     hit = np.flatnonzero(late_counts)
     peers = int(np.isin(stage, stage[hit]).sum())
-    if len(hit) < min(3, peers) or late_counts.max() > limits.most_often * loss.steps:
+    few = loss.times < limits.fewest_steps or len(hit) < min(3, peers)
+    if few or late_counts.max() > limits.most_often * loss.steps:
         return []
     description = "loaders stall" if by_loaders else "ranks pause"
     summary = (

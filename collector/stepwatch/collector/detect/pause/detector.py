@@ -72,7 +72,7 @@ def detect(
         return []  # the blocking rank is not observed
     if stall.seconds < max(_least_seconds(stall, limits, explained), stall.usual_seconds):
         return []
-    return [_finding(stall, explained)]
+    return [_finding(stall)]
 
 
 def _least_seconds(stall: Stall, limits: Thresholds, explained: HangThresholds) -> float:
@@ -88,17 +88,17 @@ def _least_seconds(stall: Stall, limits: Thresholds, explained: HangThresholds) 
     computes = bool(stall.outside) and all(
         item.work is None or Work.CPU in item.work for item in stall.outside
     )
-    is_locked = any(is_interpreter_held(item, explained) for item in stall.outside)
+    is_locked = any(is_interpreter_held(item) for item in stall.outside)
     return explained.legal_seconds if computes and not is_locked else limits.quiet_seconds
 
 
-def _finding(stall: Stall, explained: HangThresholds) -> Finding:
+def _finding(stall: Stall) -> Finding:
     holders = holding(stall)
     named = holders[0] if len(holders) == 1 < len(stall.ranks) or stall.over else None
     return build_finding(
         kind=FindingKind.PAUSE,
-        cause=_cause(stall, holders, explained),
-        summary=words.summary(stall, holders, explained),
+        cause=_cause(stall, holders),
+        summary=words.summary(stall, holders),
         rank=NO_RANK if named is None else named.rank,
         phase="other" if named is None else phase_name(named.phase),
         began_step=min(item.step for item in stall.ranks),
@@ -130,10 +130,10 @@ def holding(stall: Stall) -> list[RankSituation]:
     return [item for item in stall.outside if item not in stall.idle] or stall.outside
 
 
-def _cause(stall: Stall, holders: list[RankSituation], explained: HangThresholds) -> Cause:
+def _cause(stall: Stall, holders: list[RankSituation]) -> Cause:
     """Return busy if a rank is at work, or why it does not arrive if it is known to be idle."""
     if not holders:
         return Cause.UNKNOWN
     if stall.activity is Activity.UNKNOWN or (not stall.waiting and not stall.over):
         return Cause.BUSY if stall.activity is Activity.RUNNING else Cause.UNKNOWN
-    return cause_of(holders[0], stall.diagnostics.diagnoses.get(holders[0].rank), explained)[0]
+    return cause_of(holders[0], stall.diagnostics.diagnoses.get(holders[0].rank))[0]

@@ -9,7 +9,6 @@ from stepwatch.collector.detect.hang import (
     Activity,
     RankSituation,
     Stall,
-    Thresholds,
     cause_of,
     is_interpreter_held,
     line_row,
@@ -25,7 +24,7 @@ _MARKED = {Phase.CHECKPOINT: "a checkpoint", Phase.EVAL: "an evaluation"}
 _NAMED = 4
 
 
-def summary(stall: Stall, holders: list[RankSituation], limits: Thresholds) -> str:
+def summary(stall: Stall, holders: list[RankSituation]) -> str:
     """Return one line: duration, step, ranks, their activity and the wait's cost."""
     step = min(item.step for item in stall.ranks)
     stands = f"the job has made no step for {in_words(stall.seconds)}, in step {step}"
@@ -37,9 +36,9 @@ def summary(stall: Stall, holders: list[RankSituation], limits: Thresholds) -> s
         have = "has" if len(holders) == 1 else "have"
         return (
             f"training is over, and {ranks} {have} not ended for {in_words(stall.seconds)}{place}: "
-            f"{_does(holders[0], limits)}; {_cost_of_end(stall)}"
+            f"{_does(holders[0])}; {_cost_of_end(stall)}"
         )
-    doing = f"{_is_doing(stall, holders, limits)} in {_phase_words(holders)}{place}"
+    doing = f"{_is_doing(stall, holders)} in {_phase_words(holders)}{place}"
     return f"{stands}: {ranks} {doing}; {_cost(stall)}"
 
 
@@ -51,14 +50,14 @@ def _inside(stall: Stall) -> str:
     return f"all ranks are {where}, and {'bytes move' if carry else 'no bytes are seen to move'}"
 
 
-def _is_doing(stall: Stall, holders: list[RankSituation], limits: Thresholds) -> str:
+def _is_doing(stall: Stall, holders: list[RankSituation]) -> str:
     verb = "is" if len(holders) == 1 else "are"
     if stall.activity is Activity.UNKNOWN:
         return (
             f"{verb} outside any collective, whether running is unknown: "
             "its agent reports no CPU time of its process,"
         )
-    if any(is_interpreter_held(item, limits) for item in holders):
+    if any(is_interpreter_held(item) for item in holders):
         return f"{verb} outside any collective, in one call that holds the interpreter's lock,"
     work = Work.NONE
     for item in holders:
@@ -77,11 +76,11 @@ def _work_words(work: Work) -> str:
     return " and ".join(parts)
 
 
-def _does(item: RankSituation, limits: Thresholds) -> str:
+def _does(item: RankSituation) -> str:
     """Return the activity of a training's last rank."""
     if item.work:
         return "it uses a CPU" if Work.CPU in item.work else _work_words(item.work)
-    return "what it does is unknown" if item.work is None else cause_of(item, None, limits)[1]
+    return "what it does is unknown" if item.work is None else cause_of(item, None)[1]
 
 
 def _phase_words(ranks: list[RankSituation]) -> str:
