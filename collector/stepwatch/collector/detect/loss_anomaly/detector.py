@@ -30,10 +30,9 @@ class Thresholds:
     """Steps: in a spike, four in five of this many newest are above the earlier median. Single bad
     batches raise nothing. Fewer steps, from two on, must be this many times as high.
     """
-    least_errors: float = 7.0
-    """Times the noise: how far a spike's steps are above the median, or the newest block of a slow
-    divergence above the best one. Batches have heavy tails, and the best of hundreds of blocks is
-    three errors low.
+    least_errors: float = 6.0
+    """Times the noise: how far a spike's steps are above the median. For a slow divergence it is
+    the noise of the difference between the newest block and the best one.
     """
     least_ratio: float = 0.2
     """Share: the same as a part of the loss, which is no noise."""
@@ -201,7 +200,7 @@ def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
     levels = np.median(blocks, axis=1)
     best = int(np.argmin(levels))
     noise = float(np.median(_noise(blocks[-fewest:])))
-    error = _ERROR_OF_MEDIAN * noise / math.sqrt(length)
+    error = _ERROR_OF_MEDIAN * noise * math.sqrt(2 / length)
     is_far = levels[-1] - levels[best] > max(
         limits.least_errors * error, limits.least_ratio * abs(levels[best])
     )
