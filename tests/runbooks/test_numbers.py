@@ -53,7 +53,7 @@ STATED = [
     ("TrainingSlowCollective", "more than twice", 2.0, slow_collective.LIMITS.least_ratio),
     ("TrainingSlowCollective", "at least 15 %", 0.15, slow_collective.LIMITS.least_excess_ratio),
     ("TrainingSlowCollective", "five times", 5.0, slow_collective.LIMITS.certain_ratio),
-    ("TrainingSlowCollective", "and 5 %", 0.05, slow_collective.LIMITS.certain_excess_ratio),
+    ("TrainingSlowCollective", "and 5 %", 0.05, slow_collective.LIMITS.least_lost_ratio),
     ("TrainingStraggler", "more than 1.5 times", 1.5, straggler.LIMITS.least_ratio),
     ("TrainingStraggler", "A rank at 1.5 times", 1.5, straggler.LIMITS.least_ratio),
     ("TrainingStraggler", "at least 2 % of", 0.02, straggler.LIMITS.least_lost_ratio),

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwatch.collector.detect.slow_collective import LIMITS
-from stepwatch.collector.detect.slow_collective.elsewhere import (
+from stepwatch.collector.detect.slow_collective.lasting import (
     Elsewhere,
-    detect_elsewhere,
-    detect_stages_elsewhere,
-    may_be_slower,
+    finding_of,
+    longer_between_stages,
+    longer_in_collectives,
 )
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS
@@ -56,10 +56,13 @@ def course(
 
 
 def test_transfers_that_take_three_times_as_long_as_before_are_named_with_what_they_cost() -> None:
-    (finding,) = detect_elsewhere(course(0.3), BEFORE, LIMITS)
+    growth = longer_in_collectives(course(0.3), BEFORE, LIMITS)
+    assert growth is not None
+    finding = finding_of(growth, "collectives", "least wait")
     assert (finding.rank, finding.began_step) == (-1, 3)
     assert finding.ratio == pytest.approx(3.0)
     assert finding.lost_ratio == pytest.approx(0.2 / 1.2)
+    assert finding.confidence == "one of"
     assert "longer than in attempt 0" in finding.summary
     assert finding.summary.endswith("whether the network is slower or the job was changed")
 
@@ -86,42 +89,42 @@ def test_transfers_that_take_three_times_as_long_as_before_are_named_with_what_t
     ],
 )
 def test_nothing_is_said_where_something_else_explains_it_or_it_is_too_little(now: Course) -> None:
-    assert detect_elsewhere(now, BEFORE, LIMITS) == []
+    assert longer_in_collectives(now, BEFORE, LIMITS) is None
 
 
 def test_a_first_run_that_waited_for_nothing_is_no_measure() -> None:
     nothing = BEFORE._replace(usual=BEFORE.usual._replace(least_wait=0.0))
-    assert detect_elsewhere(course(0.3), nothing, LIMITS) == []
+    assert longer_in_collectives(course(0.3), nothing, LIMITS) is None
 
 
 def test_what_became_slow_later_is_compared_with_its_own_past() -> None:
     """A model whose exchange grows as it learns is no slow link at each of its restarts."""
     as_before = BEFORE._replace(own_waits=BEFORE.usual)
-    assert detect_elsewhere(course(0.3), as_before, LIMITS) == []
+    assert longer_in_collectives(course(0.3), as_before, LIMITS) is None
     pipeline = course(0.0, pipeline=0.3)
-    assert detect_stages_elsewhere(pipeline, STAGES, as_before, LIMITS) is None
+    assert longer_between_stages(pipeline, STAGES, as_before, LIMITS) is None
 
 
 def test_stretches_in_which_a_rank_was_not_observed_say_nothing_of_transfers() -> None:
     partly = course(0.3)
     partly.seen[:, 1] = STEPS - 1
-    assert detect_elsewhere(partly, BEFORE, LIMITS), "a row that is lost hides nobody"
+    assert longer_in_collectives(partly, BEFORE, LIMITS), "a row that is lost hides nobody"
     partly.seen[2:, 1] = STEPS - 2
-    assert detect_elsewhere(partly, BEFORE, LIMITS) == []
+    assert longer_in_collectives(partly, BEFORE, LIMITS) is None
     partial = course(0.3)
     partial.seen[:, 1] = 0
-    assert detect_elsewhere(partial, BEFORE, LIMITS), "it has no peers, and never had"
+    assert longer_in_collectives(partial, BEFORE, LIMITS), "it has no peers, and never had"
 
 
 def test_a_job_without_steps_is_not_compared() -> None:
-    assert detect_elsewhere(course(0.3, count=0), BEFORE, LIMITS) == []
+    assert longer_in_collectives(course(0.3, count=0), BEFORE, LIMITS) is None
 
 
 def test_ranks_that_are_late_in_turns_are_no_slow_transfers() -> None:
     """Work that jitters more is 6 % longer on average, and in each of many collectives all wait for
     another rank: the logarithm of their number as long."""
-    assert detect_elsewhere(course(0.22, WORKS * 1.06), BEFORE, LIMITS) == []
-    assert detect_elsewhere(course(0.22, WORKS * 1.01), BEFORE, LIMITS)
+    assert longer_in_collectives(course(0.22, WORKS * 1.06), BEFORE, LIMITS) is None
+    assert longer_in_collectives(course(0.22, WORKS * 1.01), BEFORE, LIMITS)
 
 
 @given(st.floats(0.0, 10.0), st.floats(0.01, 10.0), st.floats(0.0, 10.0), st.floats(0.01, 10.0))
@@ -130,23 +133,15 @@ def test_what_is_said_to_be_lost_is_a_share_that_is_worth_a_ticket(
 ) -> None:
     usual_waits = UsualWaits(usual + usual_work, usual_work, 0.0, usual)
     baseline = Elsewhere(usual_waits, "attempt 0", usual_waits._replace(least_wait=2.0 * usual))
-    for finding in detect_elsewhere(course(waits, work), baseline, LIMITS):
-        assert LIMITS.lasting_lost_ratio <= finding.lost_ratio < 1.0
-        assert finding.ratio >= LIMITS.lasting_ratio and waits > usual
+    growth = longer_in_collectives(course(waits, work), baseline, LIMITS)
+    if growth is not None:
+        assert LIMITS.least_lost_ratio <= growth.lost < 1.0
+        assert growth.now >= LIMITS.grown_ratio * growth.usual and waits > usual
 
 
 def test_stages_that_wait_longer_are_named_unless_one_of_them_works_longer() -> None:
     """Two stages: what either works longer, the other waits."""
-    finding = detect_stages_elsewhere(course(0.0, pipeline=0.3), STAGES, BEFORE, LIMITS)
-    assert finding is not None and finding.lost_ratio == pytest.approx(1 / 6)
-    assert "transfers between pipeline stages take longer than in attempt 0" in finding.summary
+    growth = longer_between_stages(course(0.0, pipeline=0.3), STAGES, BEFORE, LIMITS)
+    assert growth is not None and growth.lost == pytest.approx(1 / 6)
     slow = course(0.0, np.array([WORKS, WORKS, WORKS + 0.2, WORKS]), pipeline=0.3)
-    assert detect_stages_elsewhere(slow, STAGES, BEFORE, LIMITS) is None
-
-
-@pytest.mark.parametrize(
-    ("waits", "count", "may"), [(0.3, 6, True), (0.01, 6, False), (0.3, 3, False)]
-)
-def test_only_what_takes_long_enough_is_compared(waits: float, count: int, *, may: bool) -> None:
-    now = course(waits, count=count)
-    assert may_be_slower(now, now.least_wait, LIMITS) is may
+    assert longer_between_stages(slow, STAGES, BEFORE, LIMITS) is None

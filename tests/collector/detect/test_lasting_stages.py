@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stepwatch.collector.detect.slow_collective import LIMITS
-from stepwatch.collector.detect.slow_collective.lasting_stages import GrownWait, grown_wait
+from stepwatch.collector.detect.slow_collective.lasting import Growth, grown_between_stages
 from stepwatch.collector.state.evidence.buckets import BUCKETS, Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.evidence.step_window import WORK
@@ -18,7 +18,7 @@ STEPS, CHANGES_AT = 10, 20
 
 def grown(
     transfer: float = 0.0, work: float = 0.0, spread: float = 0.1, seed: int = 0
-) -> GrownWait | None:
+) -> Growth | None:
     """Ten minutes of a pipeline with steps of a second, half of which ranks wait for the other
     stage, in proportion to sequences whose lengths spread; from one bucket on, the way takes so
     many seconds longer, or a rank of stage 1 works so much longer."""
@@ -31,7 +31,7 @@ def grown(
     wait = 0.5 * length + (transfer + work) * later + dice.normal(0.0, 0.005, BUCKETS)
     zeros = np.zeros((BUCKETS, len(STAGES)))
     alone_seconds, together, times = not_held_up(BUCKETS)
-    return grown_wait(
+    return grown_between_stages(
         Course(
             seconds=(0.5 * length + wait) * STEPS,
             steps=np.full(BUCKETS, STEPS),
@@ -53,10 +53,10 @@ def grown(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_way_that_costs_a_twelfth_shows_though_lengths_spread_by_a_tenth(seed: int) -> None:
-    grown_wait = grown(transfer=0.09, seed=seed)
-    assert grown_wait is not None
-    assert abs(grown_wait.first_step - CHANGES_AT * STEPS) <= STEPS
-    assert grown_wait.lost == pytest.approx(0.08, abs=0.02)
+    growth = grown(transfer=0.09, seed=seed)
+    assert growth is not None
+    assert abs(growth.first_step - CHANGES_AT * STEPS) <= STEPS
+    assert growth.lost == pytest.approx(0.08, abs=0.02)
 
 
 def test_what_a_rank_works_longer_is_no_transfer() -> None:

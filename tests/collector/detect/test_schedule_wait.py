@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.detect.slow_collective.schedule_wait import microbatches_by, schedule_wait
+from stepwatch.collector.detect.slow_collective.stages import microbatches_by, schedule_wait
 from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.collector.state.trackers.communication.collective_records import CALL
 from stepwatch.signals.arrays import Vector

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.slow_collective import LIMITS, Steps, detect
-from stepwatch.collector.detect.slow_collective.detector import is_slow_now, may_be_slow
+from stepwatch.collector.detect.slow_collective.detector import is_slow, transfers
 from stepwatch.collector.state.collective_timing import waits
 from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.steps.baseline import BaselineCollective
@@ -68,11 +66,11 @@ def findings_of(
     }
     timed = waits(calls.of_steps(0, STEPS), calls.groups)
     result = detect(timed, calls.groups, baseline, steps, LIMITS)
-    is_slow = is_slow_now(timed, baseline, steps, LIMITS)
-    assert is_slow or not result
     last = steps._replace(**{name: column[-1:] for name, column in steps._asdict().items()})
     newest = waits(calls.of_steps(STEPS - 1, STEPS), calls.groups)
-    assert is_slow_now(newest, baseline, last, LIMITS) == is_slow, "the newest step is enough"
+    slow = is_slow(transfers(newest, baseline, last), last.seconds, LIMITS)
+    assert slow.any() or not result, "the newest step is enough"
+    assert (slow == is_slow(transfers(timed, baseline, steps), steps.seconds, LIMITS)[:, -1:]).all()
     return result
 
 
@@ -260,30 +258,3 @@ def test_healthy_noise_is_silent(members: int) -> None:
         seconds = blocked(ranks, noise=0.4, seed=seed)
         seconds += (generator.random((STEPS, 1)) < 0.1) * generator.uniform(0.1, 0.6, (STEPS, 1))
         assert findings_of([rows_of(ranks, seconds, 7)], {7: ranks}) == [], seed
-
-
-@given(
-    transfers=st.lists(st.floats(0.0, 0.6), min_size=2, max_size=2),
-    usual=st.sampled_from([0.0, 0.01, 0.05, 0.2]),
-    sent=st.sampled_from([SENT, 3 * SENT]),
-    slowdown=st.floats(1.0, 3.0),
-    is_known=st.booleans(),
-)
-def test_what_cannot_be_slow_is_not(
-    transfers: list[float], usual: float, sent: int, slowdown: float, is_known: bool
-) -> None:
-    parts = [
-        call_rows([7], dict.fromkeys(SHARD[number], seconds), number, Op.ALL_GATHER, 4, sent)
-        for number, seconds in zip(SHARD, transfers, strict=True)
-    ]
-    introduced = [group_rows(number, ranks) for number, ranks in SHARD.items()]
-    calls: CollectiveRecords = records_of(np.concatenate(parts), *introduced)
-    of_step = waits(calls.of_steps(7, 7), calls.groups)
-    steps = Steps(np.array([7]), np.array([STEP_SECONDS]), np.array([slowdown]), np.zeros((1, 4)))
-    baseline = {(1, int(Op.ALL_GATHER)): BaselineCollective(usual, SENT, 4.0)}
-    if is_known:
-        baseline[2, int(Op.ALL_GATHER)] = BaselineCollective(usual, SENT, 4.0)
-    if is_slow_now(of_step, baseline, steps, LIMITS):
-        assert may_be_slow(of_step, baseline, STEP_SECONDS, LIMITS)
-    if is_known and max(transfers) < 0.01:
-        assert not may_be_slow(of_step, baseline, STEP_SECONDS, LIMITS)

@@ -8,7 +8,11 @@ import pytest
 from stepwatch.collector.analysis.stage_change import grown_stages, lasting_change, lost_ratio
 from stepwatch.collector.detect.finding import Confidence
 from stepwatch.collector.detect.slow_collective import LIMITS
-from stepwatch.collector.detect.slow_collective.lasting import detect_lasting
+from stepwatch.collector.detect.slow_collective.lasting import (
+    detect_always,
+    finding_of,
+    grown_in_collectives,
+)
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.evidence.step_window import WORK
@@ -109,13 +113,15 @@ def test_what_steps_are_not_longer_by_costs_nothing() -> None:
 def test_a_transfer_that_all_wait_for_a_little_longer() -> None:
     forward = np.stack([noise(seed) for seed in range(4)], axis=1)
     wait = 0.06 * noise(9, 0.1)
-    assert detect_lasting(course(forward, wait), LIMITS) == []
+    assert grown_in_collectives(course(forward, wait), LIMITS) is None
     wait[20:] += 0.1
-    (finding,) = detect_lasting(course(forward, wait), LIMITS)
+    growth = grown_in_collectives(course(forward, wait), LIMITS)
+    assert growth is not None
+    finding = finding_of(growth, "collectives on all ranks", "least wait")
     assert finding.kind is FindingKind.SLOW_COLLECTIVE
     assert (finding.cause, finding.rank) == (Cause.SLOW_TRANSFER, -1)
     assert finding.began_step == 200 and finding.lost_ratio == pytest.approx(0.086, abs=0.02)
-    assert "on all ranks since step 200" in finding.summary
+    assert "on all ranks take longer since step 200" in finding.summary
 
 
 def test_a_larger_batch_waits_longer_and_works_longer() -> None:
@@ -123,7 +129,7 @@ def test_a_larger_batch_waits_longer_and_works_longer() -> None:
     wait = 0.06 * noise(9, 0.1)
     forward[20:] *= 1.5
     wait[20:] *= 3.0
-    assert detect_lasting(course(forward, wait), LIMITS) == []
+    assert grown_in_collectives(course(forward, wait), LIMITS) is None
 
 
 @pytest.mark.parametrize(("longer", "names"), [(0.05, True), (0.15, False)])
@@ -135,9 +141,8 @@ def test_what_all_wait_longer_since_one_rank_works_longer_is_no_transfer(
     wait = 0.06 * noise(9, 0.1)
     forward[20:, 2] += longer
     wait[20:] += 0.1
-    assert [finding.rank for finding in detect_lasting(course(forward, wait), LIMITS)] == [
-        -1
-    ] * names
+    growth = grown_in_collectives(course(forward, wait), LIMITS)
+    assert (growth is not None) is names
 
 
 @pytest.mark.parametrize("ranks", [64, 1024])
@@ -150,15 +155,15 @@ def test_among_many_ranks_whose_lengths_differ_a_slow_network_is_named(
     lengths = np.where(dice.random((at_once, BUCKETS, ranks)) < 0.3, 1.6, 0.75)
     wait = 0.1 * noise(9, 0.05)
     wait[20:] += 0.2
-    (finding,) = detect_lasting(course(lengths.mean(axis=0), wait), LIMITS)
-    assert "on all ranks since step 2" in finding.summary
+    growth = grown_in_collectives(course(lengths.mean(axis=0), wait), LIMITS)
+    assert growth is not None and 200 <= growth.first_step < 300
 
 
 @pytest.mark.parametrize(("wait", "names"), [(0.7, False), (3.0, True)])
 def test_transfers_that_always_took_most_of_each_step(wait: float, names: bool) -> None:
     forward = np.stack([noise(seed) for seed in range(4)], axis=1)
-    findings = detect_lasting(course(forward, wait * noise(9)), LIMITS)
+    findings = detect_always(course(forward, wait * noise(9)), LIMITS)
     assert [finding.confidence for finding in findings] == [Confidence.ONE_OF] * names
     short = course(forward[:10], 3.0 * noise(9)[:10])
     short = short._replace(seconds=short.seconds / 5, least_wait=short.least_wait / 5)
-    assert detect_lasting(short, LIMITS) == [], "for half a minute"
+    assert detect_always(short, LIMITS) == [], "for half a minute"

@@ -6,7 +6,7 @@ import numpy as np
 
 from stepwatch.collector.state.evidence.step_window import RingPlanes, Window
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
-from stepwatch.signals.arrays import Mask, Vector
+from stepwatch.signals.arrays import Floats, Mask, Vector
 from stepwatch.signals.records import StepFlag
 
 LOADER_SHARE = 0.005
@@ -64,3 +64,26 @@ def first_of_run(belongs: Mask, gap: int = 2) -> int:
             if healthy >= gap:
                 break
     return first
+
+
+FAR_RATIO = 2.5
+"""A slow step is far above its reference from this ratio: no host's noise reaches it repeatedly."""
+LONG_STEP_SECONDS = 15.0
+"""Few far steps in a row are enough if their number times their total seconds reaches this.
+
+Two that take 7.5 s together, or three that take 5 s: a momentary host slowdown is over by then.
+"""
+
+
+def is_certain(slow: Mask, values: Floats, expected: Floats, seconds: Vector) -> Mask:
+    """Return where the newest two or three steps are long, slow, and far above their reference.
+
+    The last axis of `slow`, of the `values` and of their `expected` ones holds the steps, which
+    take `seconds` (steps,); the result has the other axes.
+    """
+    far = slow & (values >= FAR_RATIO * expected)
+    for steps in (2, 3):
+        newest = seconds[-steps:]
+        if len(newest) == steps and steps * float(newest.sum()) >= LONG_STEP_SECONDS:
+            return np.asarray(far[..., -steps:].all(axis=-1))
+    return np.zeros(far.shape[:-1], dtype=np.bool_)

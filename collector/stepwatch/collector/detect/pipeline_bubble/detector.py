@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,14 +22,16 @@ from stepwatch.collector.analysis.pipeline_stages import (
     stage_work,
 )
 from stepwatch.collector.analysis.stage_change import GrownStage
-from stepwatch.collector.detect.finding import Finding, build_finding
+from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
+from stepwatch.collector.detect.peers import without_each
 from stepwatch.collector.detect.rare_stages import RareStage
-from stepwatch.collector.detect.steps import first_of_run, step_seconds, usable_steps
+from stepwatch.collector.detect.steps import first_of_run, is_certain, step_seconds, usable_steps
+from stepwatch.collector.quantities import seconds as in_words
+from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.step_window import Window
-from stepwatch.signals.arrays import Mask, MaskMatrix, Matrix, Vector
+from stepwatch.signals.arrays import Integers, Mask, MaskMatrix, Matrix, Vector
 from stepwatch.signals.names import Cause, FindingKind
-
-from .report import Excess, Stages, bubble_evidence, imbalance
+from stepwatch.signals.phrases import numbers_text, ranks_text
 
 
 @dataclass(frozen=True)
@@ -45,57 +48,50 @@ class Thresholds:
     """Ratio: a stage's work over the other stages', relative to the run's first steps. A stage that
     becomes 1.5x slower than the others is beyond the noise of shared hosts, as for stragglers.
     """
-    grown_excess_ratio: float = 0.15
+    least_excess_ratio: float = 0.15
     """Share: its excess in the step. Less is not worth acting at night."""
     limiting_ratio: float = 0.6
     """Ratio: a stage limits the pipeline from this part of the slowest stage's work. Two may, on
-    one slow node.
+    one slow node; they are named together from this part of the largest excess.
     """
-    certain_steps: int = 3
-    """Steps: few long ones are enough for certainty, if together they take `certain_seconds` and
-    each is far above.
-    """
-    certain_seconds: float = 5.0
-    """Seconds: the total of `certain_steps`."""
-    certain_few_steps: int = 2
-    """Steps: even fewer are enough, if together they take `certain_few_seconds`."""
-    certain_few_seconds: float = 8.0
-    """Seconds: the total of `certain_few_steps`."""
-    certain_ratio: float = 2.5
-    """Ratio: how far each of these few steps is above."""
-    certain_excess_ratio: float = 0.3
-    """Share: the excess in each of these few steps."""
     lasting_lost_ratio: float = 0.05
     """Share: a stage that has grown according to ten minutes, however little, counts from a
     ticket's cost.
     """
     built_in_ratio: float = 2.0
-    """Ratio: an imbalance that the model came with is reported only if it is large. An embedding or
-    a head is often 1.5 times the work of a layer's stage, and this is known.
-    """
-    built_in_excess_ratio: float = 0.25
-    """Share: the excess of such an imbalance in the step."""
-    built_in_baseline_ratio: float = 0.8
-    """Share: in the first steps the imbalance was at least this part of `built_in_ratio`; otherwise
-    it began later.
+    """Ratio: an imbalance that the model came with is reported only if it is large, and if the
+    first steps showed `grown_ratio`. An embedding or a head is often 1.5 times the work of a
+    layer's stage, and this is known.
     """
     beyond_ideal: float = 0.1
-    """Share: imbalance shows as a bubble this far beyond the schedule's ideal. Ranks that share
-    cores show up to a tenth.
+    """Share: imbalance shows as a bubble this far beyond the schedule's ideal; a closer bubble is
+    the schedule's own. Ranks that share cores show up to a tenth.
     """
     few_ideal_ratio: float = 0.4
     """Share: a schedule that wastes this much by itself has too few microbatches. With p stages and
     m microbatches the bubble is (p - 1) / (m + p - 1), 0.43 at m = p; common advice is m >= 4 p,
     which is below 0.2.
     """
-    few_close_ratio: float = 0.15
-    """Share: the measured bubble is the schedule's own while it is no further than this from the
-    ideal.
-    """
 
 
 LIMITS = Thresholds()
 """The shipped thresholds."""
+
+
+class _Stages(NamedTuple):
+    """Work of stages `numbers` in planes (steps, stages) of seconds, with the other stages' work.
+
+    `usual` (stages,) is the ratio between a stage's work and the others' in the run's first steps;
+    `expected` is that ratio's work beside the other stages. `size` (stages,) counts the ranks.
+    """
+
+    numbers: list[int]
+    size: Integers
+    work: Matrix
+    other_work: Matrix
+    usual: Vector
+    expected: Matrix
+    seconds: Vector
 
 
 def detect(
@@ -119,72 +115,102 @@ def detect(
     if any(name not in baseline or np.isnan(baseline[name]).any() for name in STAGE_WORK):
         return []
     recent = window.at(chosen[-limits.window_steps :])
-    stages = _stages(recent, baseline)
     measured = bubble_ratio(recent)
     if measured is None:
         return []
-    beyond = ideal is None or measured >= ideal + limits.beyond_ideal
-    for excess_of in (_grown, _built_in):
-        slow = _is_persistent(excess_of(stages, limits).slow, limits)
-        if excess_of is _grown:
-            slow |= _is_certain(stages, limits)
-            slow |= slow.any() & _is_like_the_worst(stages)
-        named = np.flatnonzero(slow)
-        if beyond and len(named):
-            worst = int(named[0])  # the same one each time, if there are several
-            all_stages = _stages(window.at(chosen), baseline)
-            excess = excess_of(all_stages, limits)
-            slow = excess.slow[:, worst]
-            since = first_of_run(slow)
-            part = window.at(chosen[since:])
-            return [
-                imbalance(
-                    part=part,
-                    stages=all_stages,
-                    excess=excess,
-                    column=worst,
-                    since=since,
-                    baseline=baseline,
-                    ideal=ideal,
-                    together=[stages.numbers[index] for index in named.tolist()],
-                )
-            ]
-    sizes = {number: int((window.stage == number).sum()) for number in known_stages(window)}
-    now_and_then = [
-        stage
-        for stage in rare
-        if stage.lost >= limits.lasting_lost_ratio and sizes.get(stage.stage, 0) > 1
-    ]
-    if now_and_then:
-        return [_now_and_then(now_and_then, baseline, ideal)]
-    for grown in lasting:
-        if grown.lost >= limits.lasting_lost_ratio and (window.stage == grown.stage).sum() > 1:
-            return [_lasting(grown, window.at(chosen), baseline, ideal)]
+    if ideal is None or measured >= ideal + limits.beyond_ideal:
+        stages = _stages(recent, baseline)
+        for is_built_in, name in ((False, _grown), (True, _built_in)):
+            columns = np.flatnonzero(name(stages, limits)).tolist()
+            if columns:
+                numbers = [stages.numbers[column] for column in columns]
+                return [_clear(window.at(chosen), numbers, is_built_in, baseline, ideal, limits)]
+    peers = {number: int((window.stage == number).sum()) > 1 for number in known_stages(window)}
+    costly_rare = [stage for stage in rare if _is_costly(stage, peers, limits)]
+    costly = [stage for stage in lasting if _is_costly(stage, peers, limits)]
+    if costly_rare:
+        return [_now_and_then(costly_rare, baseline, ideal)]
+    if costly:
+        return [_lasting(costly[0], window.at(chosen), baseline, ideal)]
     return _few_microbatches(recent, measured, ideal, limits)
 
 
-def _lasting(
-    grown: GrownStage,
+def _is_costly(
+    stage: GrownStage | RareStage, peers: Mapping[int, bool], limits: Thresholds
+) -> bool:
+    """Return whether a stage with several ranks costs enough; a rank alone is a straggler."""
+    return stage.lost >= limits.lasting_lost_ratio and peers.get(stage.stage, False)
+
+
+def _stages(window: Window, baseline: Mapping[str, Vector]) -> _Stages:
+    numbers, size = np.unique(window.stage, return_counts=True)
+    work = stage_work(self_time(window, STAGE_WORK), window.stage)
+    baseline_work = np.sum([baseline[name] for name in STAGE_WORK], axis=0)[None, :]
+    earlier = stage_work(baseline_work, window.stage)
+    other_work, against = (_median_of_others(plane) for plane in (work, earlier))
+    usual = np.divide(earlier, against, out=np.full_like(against, np.nan), where=against > 0)[0]
+    expected = other_work * np.maximum(usual, 1.0)
+    return _Stages(numbers.tolist(), size, work, other_work, usual, expected, step_seconds(window))
+
+
+def _median_of_others(work: Matrix) -> Matrix:
+    """Return for each (step, stage) the low median of the other stages: half of all may be slow.
+
+    Work 7, 7, 1, 1 -> 1, 1, 7, 7.
+    """
+    return np.asarray(without_each(work, np.sort(work, axis=1), (work.shape[1] - 2) // 2))
+
+
+def _exceeds(stages: _Stages, against: Matrix, ratio: float, limits: Thresholds) -> MaskMatrix:
+    """Return where (steps, stages) a stage limits the pipeline, as it works so much longer."""
+    # One node's stages may all be limiting: the longest one among them is chance.
+    limiting = stages.work >= limits.limiting_ratio * stages.work.max(axis=1, keepdims=True)
+    is_costly = stages.work - against >= limits.least_excess_ratio * stages.seconds[:, None]
+    return np.asarray(limiting & is_costly & (stages.work >= ratio * against))
+
+
+def _grown(stages: _Stages, limits: Thresholds) -> Mask:
+    """Return the stages with several ranks that work longer than the others, and than before.
+
+    Stages that are nearly as far beyond are named with them.
+    """
+    slow = _exceeds(stages, stages.expected, limits.grown_ratio, limits)
+    named = _is_persistent(slow, limits)
+    named |= is_certain(slow.T, stages.work.T, stages.expected.T, stages.seconds)
+    named &= stages.size > 1
+    if named.any():
+        means = (stages.work - stages.expected).mean(axis=0)
+        named |= (means >= limits.limiting_ratio * means.max()) & (means > 0) & (stages.size > 1)
+    return np.asarray(named)
+
+
+def _built_in(stages: _Stages, limits: Thresholds) -> Mask:
+    """Return the stages that work far longer than the others, and did so from the beginning."""
+    slow = _exceeds(stages, stages.other_work, limits.built_in_ratio, limits)
+    return np.asarray(_is_persistent(slow, limits) & (stages.usual >= limits.grown_ratio))
+
+
+def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
+    return np.asarray((slow.sum(axis=0) >= limits.least_steps) & slow[-1])
+
+
+def _clear(
     window: Window,
+    numbers: Sequence[int],
+    is_built_in: bool,
     baseline: Mapping[str, Vector],
     ideal: float | None,
+    limits: Thresholds,
 ) -> Finding:
-    """Return the finding on a stage whose work has grown slightly, for minutes."""
+    """Return the finding on stages that are slow in the newest steps of `window`."""
     stages = _stages(window, baseline)
-    column = stages.numbers.index(grown.stage)
-    since = min(int(np.searchsorted(window.steps, grown.first_step)), len(window.steps) - 1)
-    against = stages.other_work * grown.change.before
-    finding = imbalance(
-        part=window.at(np.arange(since, len(window.steps))),
-        stages=stages,
-        excess=Excess(stages.work > against, against),
-        column=column,
-        since=since,
-        baseline=baseline,
-        ideal=ideal,
-        lost=grown.lost,
-    )
-    return finding._replace(began_step=grown.first_step)
+    column = stages.numbers.index(numbers[0])  # the same one each time, if there are several
+    against, ratio = stages.expected, limits.grown_ratio
+    if is_built_in:
+        against, ratio = stages.other_work, limits.built_in_ratio
+    since = first_of_run(_exceeds(stages, against, ratio, limits)[:, column])
+    part = window.at(np.arange(since, len(window.steps)))
+    return _imbalance(part, numbers, against[since:, column], baseline, ideal)
 
 
 def _now_and_then(
@@ -192,107 +218,88 @@ def _now_and_then(
 ) -> Finding:
     """Return the finding on stages that are slow in some steps, from these steps."""
     first = min(rare, key=lambda stage: stage.stage)  # the same one each time, if there are several
-    part = first.window.at(first.hits)
+    part, numbers = first.window.at(first.hits), sorted(stage.stage for stage in rare)
     stages = _stages(part, baseline)
-    against = stages.other_work * np.maximum(stages.usual, 1.0)
-    finding = imbalance(
-        part=part,
-        stages=stages,
-        excess=Excess(stages.work > against, against),
-        column=stages.numbers.index(first.stage),
-        since=0,
-        baseline=baseline,
-        ideal=ideal,
-        lost=first.lost,
-        together=[stage.stage for stage in rare],
-    )
+    against = stages.expected[:, stages.numbers.index(first.stage)]
+    finding = _imbalance(part, numbers, against, baseline, ideal, first.lost)
     often = f"in {len(first.hits)} of {len(first.window.steps) - first.hits[0]} steps since then"
     return finding._replace(summary=f"{finding.summary}; {often}")
 
 
-def _stages(window: Window, baseline: Mapping[str, Vector]) -> Stages:
-    work = stage_work(self_time(window, STAGE_WORK), window.stage)
-    baseline_work = np.sum([baseline[name] for name in STAGE_WORK], axis=0)[None, :]
-    earlier = stage_work(baseline_work, window.stage)
-    against = _median_of_other_stages(earlier)
-    usual = np.divide(earlier, against, out=np.full_like(against, np.nan), where=against > 0)[0]
-    numbers, size = np.unique(window.stage, return_counts=True)
-    return Stages(
-        numbers=numbers.tolist(),
-        size=size,
-        work=work,
-        other_work=_median_of_other_stages(work),
-        usual=usual,
-        seconds=step_seconds(window),
-    )
+def _lasting(
+    grown: GrownStage, window: Window, baseline: Mapping[str, Vector], ideal: float | None
+) -> Finding:
+    """Return the finding on a stage whose work has grown slightly, for minutes."""
+    since = min(int(np.searchsorted(window.steps, grown.first_step)), len(window.steps) - 1)
+    part = window.at(np.arange(since, len(window.steps)))
+    stages = _stages(part, baseline)
+    against = stages.other_work[:, stages.numbers.index(grown.stage)] * grown.change.before
+    finding = _imbalance(part, [grown.stage], against, baseline, ideal, grown.lost)
+    return finding._replace(began_step=grown.first_step)
 
 
-def _median_of_other_stages(work: Matrix) -> Matrix:
-    """Return for each (step, stage) the low median of the other stages: half of all may be slow.
+def _imbalance(
+    part: Window,
+    numbers: Sequence[int],
+    against: Vector,
+    baseline: Mapping[str, Vector],
+    ideal: float | None,
+    lost: float | None = None,
+) -> Finding:
+    """Return the finding that the stages `numbers` are too slow in all of `part`.
 
-    Work 7, 7, 1, 1 -> 1, 1, 7, 7.
+    The figures are the first stage's; `against` (steps,) is its expected work. It costs the
+    throughput share `lost`, computed from its excess by default.
     """
-    ordered, count = np.sort(work, axis=1), work.shape[1]
-    middle = (count - 2) // 2
-    low, next_up = ordered[:, middle : middle + 1], ordered[:, middle + 1 : middle + 2]
-    return np.where(work <= low, next_up, low)
-
-
-def _grown(stages: Stages, limits: Thresholds) -> Excess:
-    """Return where a multi-rank stage works longer than the others, and than its baseline."""
-    against = stages.other_work * np.maximum(stages.usual, 1.0)
-    slow = _exceeds(stages, against, limits.grown_ratio, limits.grown_excess_ratio, limits)
-    return Excess(slow & (stages.size > 1), against)
-
-
-def _built_in(stages: Stages, limits: Thresholds) -> Excess:
-    """Return where a stage works far longer than the others, and did so from the beginning."""
-    ratio = limits.built_in_ratio
-    slow = _exceeds(stages, stages.other_work, ratio, limits.built_in_excess_ratio, limits)
-    return Excess(
-        slow & (stages.usual >= limits.built_in_baseline_ratio * ratio), stages.other_work
+    stages = _stages(part, baseline)
+    column = stages.numbers.index(numbers[0])
+    members = np.flatnonzero(np.isin(part.stage, numbers))
+    subject = f"{'stage' if len(numbers) == 1 else 'stages'} {numbers_text(numbers)}"
+    work, other_work = (
+        float(np.median(plane[:, column])) for plane in (stages.work, stages.other_work)
+    )
+    excess = work - float(np.median(against))
+    if lost is None:
+        lost = min(1.0, max(0.0, excess / float(np.median(stages.seconds))))
+    phase = _worst_phase(part, members, baseline)
+    first, usual = int(part.steps[0]), float(stages.usual[column])
+    ratio = work / other_work if other_work > 0 else float("inf")
+    summary = (
+        f"{subject} ({ranks_text(members.tolist())}) "
+        f"{'limits' if len(numbers) == 1 else 'limit'} the pipeline since step {first}: "
+        f"{in_words(work)} of work a step, most in {phase}, the other stages "
+        f"{in_words(other_work)} ({times(ratio)}, baseline {usual:.1f}x); "
+        f"the job lost {lost:.0%} of its throughput"
+    )
+    evidence = (
+        Evidence(
+            "work of the stage per step", work, "seconds", f"other stages {in_words(other_work)}"
+        ),
+        Evidence("work over the other stages", ratio, "ratio", f"baseline {usual:.0%}"),
+        _bubble_evidence(bubble_ratio(part), ideal),
+    )
+    return build_finding(
+        kind=FindingKind.PIPELINE_BUBBLE,
+        rank=int(members[0]) if len(members) == 1 else NO_RANK,
+        phase=phase,
+        cause=Cause.STAGE_IMBALANCE,
+        summary=summary,
+        began_step=first,
+        began_ago_seconds=float(stages.seconds.sum()),
+        severity=excess,
+        ratio=ratio,
+        lost_ratio=lost,
+        evidence=evidence,
+        subject=subject,
     )
 
 
-def _exceeds(
-    stages: Stages, against: Matrix, ratio: float, excess_ratio: float, limits: Thresholds
-) -> MaskMatrix:
-    excess = stages.work - against
-    # One node's stages may all be limiting: the longest one among them is chance.
-    limiting = stages.work >= limits.limiting_ratio * stages.work.max(axis=1, keepdims=True)
-    return np.asarray(
-        limiting
-        & (excess > 0)
-        & (stages.work >= ratio * against)
-        & (excess >= excess_ratio * stages.seconds[:, None])
-    )
-
-
-def _is_certain(stages: Stages, limits: Thresholds) -> Mask:
-    """Return the stages that are far slower than before in the newest few steps.
-
-    These steps must be long enough together.
-    """
-    against = stages.other_work * np.maximum(stages.usual, 1.0)
-    slow = _exceeds(stages, against, limits.certain_ratio, limits.certain_excess_ratio, limits)
-    is_certain = np.zeros(len(stages.numbers), dtype=np.bool_)
-    for steps, seconds in (
-        (limits.certain_steps, limits.certain_seconds),
-        (limits.certain_few_steps, limits.certain_few_seconds),
-    ):
-        if float(stages.seconds[-steps:].sum()) >= seconds:
-            is_certain |= slow[-steps:].all(axis=0)
-    return is_certain & (stages.size > 1)
-
-
-def _is_like_the_worst(stages: Stages) -> Mask:
-    """Return the stages whose excess over the others is at least half of the worst stage's."""
-    excess = (stages.work - stages.other_work * np.maximum(stages.usual, 1.0)).mean(axis=0)
-    return np.asarray((excess >= excess.max() / 2) & (excess > 0) & (stages.size > 1))
-
-
-def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
-    return np.asarray((slow.sum(axis=0) >= limits.least_steps) & slow[-1])
+def _worst_phase(part: Window, members: Integers, baseline: Mapping[str, Vector]) -> str:
+    """Return the phase in which the members grew most, or the longer one if neither grew."""
+    now = {name: float(np.median(part.planes[name][:, members])) for name in STAGE_WORK}
+    grown = {name: now[name] - float(np.median(baseline[name][members])) for name in STAGE_WORK}
+    chosen = grown if max(grown.values()) > max(now.values()) / 4 else now
+    return max(chosen, key=lambda name: chosen[name])
 
 
 def _few_microbatches(
@@ -301,13 +308,12 @@ def _few_microbatches(
     """Return the finding that the schedule itself wastes much, and the measurement agrees."""
     if ideal is None or ideal < limits.few_ideal_ratio:
         return []
-    if abs(measured - ideal) > limits.few_close_ratio:
+    if abs(measured - ideal) > limits.beyond_ideal:
         return []
     summary = (
         f"the pipeline waits {measured:.0%} of its time, and its schedule cannot do better than "
         f"{ideal:.0%}: give it more microbatches per step, or fewer stages"
     )
-    seconds = step_seconds(recent)
     return [
         build_finding(
             kind=FindingKind.PIPELINE_BUBBLE,
@@ -315,10 +321,16 @@ def _few_microbatches(
             cause=Cause.FEW_MICROBATCHES,
             summary=summary,
             began_step=int(recent.steps[0]),
-            began_ago_seconds=float(seconds.sum()),
+            began_ago_seconds=float(step_seconds(recent).sum()),
             severity=measured,
             lost_ratio=measured,
-            evidence=(bubble_evidence(measured, ideal),),
+            evidence=(_bubble_evidence(measured, ideal),),
             subject="schedule",
         )
     ]
+
+
+def _bubble_evidence(measured: float | None, ideal: float | None) -> Evidence:
+    """Return a row on the bubble, with the bubble that the schedule cannot avoid."""
+    against = "its ideal is unknown" if ideal is None else f"the schedule's ideal {ideal:.0%}"
+    return Evidence("bubble", float("nan") if measured is None else measured, "ratio", against)

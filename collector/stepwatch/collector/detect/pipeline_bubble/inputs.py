@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stepwatch.collector.analysis.stage_change import GrownStage, grown_stages
+from stepwatch.collector.analysis.stage_change import grown_stages
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.rare_stages import rare_stages
@@ -22,23 +22,13 @@ def find(context: DetectionContext) -> list[Finding]:
     if not context.compares_ranks:
         return []
     baseline = context.baseline.work_of(len(window.stage))
-    ideal = (
-        None
-        if attempt.lifecycle.schedule is None
-        else attempt.lifecycle.schedule.ideal_bubble_ratio
-    )
-    lasting = context.once(grown)
+    schedule, course = attempt.lifecycle.schedule, context.course
+    ideal = None if schedule is None else schedule.ideal_bubble_ratio
+    lasting = [] if course is None else grown_stages(course, window.stage)
     rare, limits = context.once(rare_stages), context.thresholds(detector.LIMITS)
     findings = detector.detect(window, baseline, ideal, limits, lasting, rare)
     nodes = attempt.ranks.node_of
     return [context.dated(with_node(finding, window.stage, nodes)) for finding in findings]
-
-
-def grown(context: DetectionContext) -> list[GrownStage]:
-    """Return the stages that are slower than before, according to ten minutes."""
-    if context.course is None:
-        return []
-    return grown_stages(context.course, context.window.stage)
 
 
 def with_node(finding: Finding, stage: SmallIntegers, nodes: Mapping[int, str]) -> Finding:

@@ -3,12 +3,9 @@
 from stepwatch.collector.detect.registry import Detector, When
 from stepwatch.signals.names import FindingKind
 
-from .detector import detect
+from .detector import LIMITS, Steps, detect
 from .inputs import find
-from .stage_inputs import find_between_stages
-from .stage_transfers import Waiting, detect_between_stages
-from .thresholds import LIMITS
-from .transfers import Steps
+from .stages import Waiting, detect_between_stages, find_between_stages
 
 __all__ = [
     "DETECTORS",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,16 +17,18 @@ from stepwatch.collector.state.evidence.step_window import HOST, WORK
 from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.communication.collective_records import Group
 from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
+from stepwatch.signals.arrays import Vector
 
-from .detector import detect, is_slow_now, may_be_slow
-from .elsewhere import Elsewhere, detect_elsewhere, may_be_slower
-from .groups import bytes_of, subject_of
-from .lasting import detect_lasting
-from .thresholds import LIMITS
-from .transfers import Key, Steps
+from .detector import LIMITS, Key, Steps, bytes_of, detect, is_slow, subject_of, transfers
+from .lasting import (
+    Elsewhere,
+    Growth,
+    detect_always,
+    finding_of,
+    grown_in_collectives,
+    longer_in_collectives,
+)
 
-RECENT_STEPS = 12
-"""Number of steps evaluated each time; only a finding justifies reading further back."""
 ROWS_BACK = 1 << 18
 """Number of (step, rank) cells read to date a finding."""
 
@@ -41,19 +43,52 @@ class _Inputs(NamedTuple):
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on operations whose transfer exceeds their baseline, clearly or for long."""
-    findings = _find_clear(context)
-    if findings or context.course is None:
-        return findings
-    course, lasting = context.course, list[Finding]()
-    limits = context.thresholds(LIMITS)
-    # This runs before the check for transfers that always dominate steps: that check knows less.
-    if may_be_slower(course, course.least_wait, limits):
-        references = context.once(known_elsewhere)
-        found_there = (detect_elsewhere(course, reference, limits) for reference in references)
-        lasting = next(filter(None, found_there), [])
-    lasting = lasting or detect_lasting(course, limits)
-    dated = [context.dated(with_clock(context, finding)) for finding in lasting]
-    return [finding._replace(subject=_largest(context)) for finding in dated]
+    findings = _find_clear(context) or _find_lasting(context)
+    return [context.dated(with_clock(context, finding)) for finding in findings]
+
+
+def _find_clear(context: DetectionContext) -> list[Finding]:
+    calls, limits = context.baseline.calls, context.thresholds(LIMITS)
+    newest = _inputs(context, 1) if calls else None
+    if newest is None:
+        return []
+    # Nearly always no operation is slow in the newest step, and then there is no finding.
+    moved = transfers(newest.waits, calls, newest.steps)
+    if not is_slow(moved, newest.steps.seconds, limits).any():
+        return []
+    inputs = _inputs(context, max(limits.window_steps, ROWS_BACK // max(1, context.attempt.world)))
+    if inputs is None:
+        return []
+    return detect(inputs.waits, inputs.groups, calls, inputs.steps, limits)
+
+
+def _find_lasting(context: DetectionContext) -> list[Finding]:
+    course, limits = context.course, context.thresholds(LIMITS)
+    if course is None:
+        return []
+    growth = grown_in_collectives(course, limits) or longer_than_elsewhere(
+        context,
+        course.least_wait,
+        lambda reference: longer_in_collectives(course, reference, limits),
+    )
+    if growth is None:
+        findings = detect_always(course, limits)
+    else:
+        findings = [finding_of(growth, "collectives on all ranks", "least wait in collectives")]
+    return [finding._replace(subject=_largest(context)) for finding in findings]
+
+
+def longer_than_elsewhere(
+    context: DetectionContext, waited: Vector, longer: Callable[[Elsewhere], Growth | None]
+) -> Growth | None:
+    """Return the result of `longer` for the first other run that waited less.
+
+    The `waited` seconds (buckets,) must be worth a comparison.
+    """
+    course, limits = context.course, context.thresholds(LIMITS)
+    if course is None or waited.sum() < limits.least_lost_ratio * course.seconds.sum():
+        return None
+    return next(filter(None, map(longer, context.once(known_elsewhere))), None)
 
 
 def known_elsewhere(context: DetectionContext) -> list[Elsewhere]:
@@ -79,16 +114,6 @@ def known_elsewhere(context: DetectionContext) -> list[Elsewhere]:
     return references
 
 
-def _find_clear(context: DetectionContext) -> list[Finding]:
-    if not context.baseline.calls or not _is_slow_now(context):
-        return []
-    findings = _over(context, RECENT_STEPS)
-    if findings:
-        back = max(RECENT_STEPS, ROWS_BACK // max(1, context.attempt.world))
-        findings = _over(context, back) or findings
-    return [context.dated(with_clock(context, finding)) for finding in findings]
-
-
 def _largest(context: DetectionContext) -> str:
     """Return the group that passes most bytes, by its first steps.
 
@@ -107,7 +132,7 @@ def _largest(context: DetectionContext) -> str:
 def _newest_bytes(context: DetectionContext) -> dict[Key, float]:
     """Return the bytes a rank passed in each group and operation, median over the newest steps."""
     window = context.window
-    steps = window.steps[usable_steps(window)][-RECENT_STEPS:]
+    steps = window.steps[usable_steps(window)][-context.thresholds(LIMITS).window_steps :]
     if not len(steps):
         return {}
     calls = collectives_on(context.attempt, window.clock)
@@ -119,52 +144,23 @@ def _newest_bytes(context: DetectionContext) -> dict[Key, float]:
     }
 
 
-def _is_slow_now(context: DetectionContext) -> bool:
-    """Return whether an operation is slow in the newest step.
-
-    This reads a twelfth of the rows, which is nearly always enough.
-    """
-    limits = context.thresholds(LIMITS)
-    chosen = np.flatnonzero(usable_steps(context.window))[-1:]
-    if not len(chosen):
-        return False
-    newest = context.window.at(chosen)
-    calls, step = collectives_on(context.attempt, newest.clock), int(newest.steps[0])
-    newest_waits = waits(calls.of_steps(step, step), calls.groups)
-    if not may_be_slow(
-        newest_waits, context.baseline.calls, float(step_seconds(newest)[0]), limits
-    ):
-        return False
-    inputs = _inputs(context, 1)
-    if inputs is None:
-        return False
-    return is_slow_now(inputs.waits, context.baseline.calls, inputs.steps, limits)
-
-
-def _over(context: DetectionContext, newest: int) -> list[Finding]:
-    inputs = _inputs(context, newest)
-    if inputs is None:
-        return []
-    limits = context.thresholds(LIMITS)
-    return detect(inputs.waits, inputs.groups, context.baseline.calls, inputs.steps, limits)
-
-
 def _inputs(context: DetectionContext, newest: int) -> _Inputs | None:
     """Return the inputs from the `newest` usable steps.
 
-    The result is None without steps, or without a baseline.
+    The result is None without steps, collectives, or a baseline.
     """
     window = context.window
-    chosen = np.flatnonzero(usable_steps(window))[-newest:]
+    part = window.at(np.flatnonzero(usable_steps(window))[-newest:])
     baseline = context.baseline.work_of(len(window.stage))
-    if not len(chosen) or not baseline:
+    if not len(part.steps) or not baseline:
         return None
-    part = window.at(chosen)
+    calls = collectives_on(context.attempt, window.clock)
+    rows = calls.of_steps(int(part.steps[0]), int(part.steps[-1]))
+    if not len(rows):
+        return None
     work = np.sum([part.planes[name] for name in WORK], axis=0, dtype=np.float64)
     usual_work = np.sum([baseline[name] for name in WORK], axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         slowdown = np.fmax(1.0, np.median(work / usual_work, axis=1))
-    calls = collectives_on(context.attempt, window.clock)
-    rows = calls.of_steps(int(part.steps[0]), int(part.steps[-1]))
     steps = Steps(part.steps, step_seconds(part), slowdown, work - usual_work)
     return _Inputs(waits(rows, calls.groups), calls.groups, steps)
