@@ -67,8 +67,10 @@ class Thresholds:
     others' wait is attributed to it. With many ranks, or few long steps in a bucket, one of them
     grows a lot by chance.
     """
-    elsewhere_seconds: float = 40.0
-    """Seconds: enough observation time against an earlier attempt, or other jobs in the class."""
+    least_seconds: float = 40.0
+    """Seconds: enough observation time against an earlier attempt, other jobs in the class, or
+    `most_share`.
+    """
     elsewhere_jobs: int = 3
     """Jobs: how many of the class must be known. The wait must exceed the longest of theirs."""
     nearly_all_share: float = 0.9
@@ -80,6 +82,10 @@ class Thresholds:
     the network or the job causes it, as it has no reference. Small models on slow hosts exchange
     for half of their time.
     """
+    always_seconds: float = 120.0
+    """Seconds: how long `always_share` must last."""
+    most_share: float = 0.8
+    """Share: four fifths is more than any job is designed for, so `least_seconds` are enough."""
 
 
 LIMITS = Thresholds()

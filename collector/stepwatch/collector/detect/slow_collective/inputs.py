@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,9 +12,8 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.collective_timing import Waits, waits
-from stepwatch.collector.state.evidence.step_window import HOST, WORK
+from stepwatch.collector.state.evidence.step_window import HOST, WORK, Window
 from stepwatch.collector.state.step_clock import collectives_on
-from stepwatch.collector.state.trackers.communication.collective_records import Group
 from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
 from stepwatch.signals.arrays import Vector
 
@@ -33,14 +31,6 @@ ROWS_BACK = 1 << 18
 """Number of (step, rank) cells read to date a finding."""
 
 
-class _Inputs(NamedTuple):
-    """The collectives of some steps, and these steps."""
-
-    waits: Waits
-    groups: Mapping[int, Group]
-    steps: Steps
-
-
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on operations whose transfer exceeds their baseline, clearly or for long."""
     findings = _find_clear(context) or _find_lasting(context)
@@ -48,18 +38,37 @@ def find(context: DetectionContext) -> list[Finding]:
 
 
 def _find_clear(context: DetectionContext) -> list[Finding]:
-    calls, limits = context.baseline.calls, context.thresholds(LIMITS)
-    newest = _inputs(context, 1) if calls else None
-    if newest is None:
+    window, limits, calls = context.window, context.thresholds(LIMITS), context.baseline.calls
+    usual = context.baseline.work_of(len(window.stage))
+    chosen = np.flatnonzero(usable_steps(window))
+    if not calls or not usual or not len(chosen):
         return []
-    # Nearly always no operation is slow in the newest step, and then there is no finding.
-    moved = transfers(newest.waits, calls, newest.steps)
-    if not is_slow(moved, newest.steps.seconds, limits).any():
+    newest, world = window.at(chosen[-1:]), len(window.stage)
+    # Longer work only explains a transfer. Without it, nearly always no operation is slow.
+    steps = Steps(newest.steps, step_seconds(newest), np.ones(1), np.zeros((1, world)))
+    newest_waits = _waits(context, newest)
+    if not len(newest_waits.rows):
         return []
-    inputs = _inputs(context, max(limits.window_steps, ROWS_BACK // max(1, context.attempt.world)))
-    if inputs is None:
+    if not is_slow(transfers(newest_waits, calls, steps), steps.seconds, limits).any():
         return []
-    return detect(inputs.waits, inputs.groups, calls, inputs.steps, limits)
+    part = window.at(chosen[-max(limits.window_steps, ROWS_BACK // world) :])
+    groups = collectives_on(context.attempt, window.clock).groups
+    return detect(_waits(context, part), groups, calls, _steps(part, usual), limits)
+
+
+def _waits(context: DetectionContext, part: Window) -> Waits:
+    """Return the collectives in the steps of `part`."""
+    calls = collectives_on(context.attempt, part.clock)
+    return waits(calls.of_steps(int(part.steps[0]), int(part.steps[-1])), calls.groups)
+
+
+def _steps(part: Window, baseline: Mapping[str, Vector]) -> Steps:
+    """Return the steps of `part`, with the work beyond the `baseline` (ranks,) by phase."""
+    work = np.sum([part.planes[name] for name in WORK], axis=0, dtype=np.float64)
+    usual_work = np.sum([baseline[name] for name in WORK], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slowdown = np.fmax(1.0, np.median(work / usual_work, axis=1))
+    return Steps(part.steps, step_seconds(part), slowdown, work - usual_work)
 
 
 def _find_lasting(context: DetectionContext) -> list[Finding]:
@@ -142,25 +151,3 @@ def _newest_bytes(context: DetectionContext) -> dict[Key, float]:
         (name >> 16, name & 0xFFFF): float(np.median(rows["bytes"][names == name]))
         for name in np.unique(names).tolist()
     }
-
-
-def _inputs(context: DetectionContext, newest: int) -> _Inputs | None:
-    """Return the inputs from the `newest` usable steps.
-
-    The result is None without steps, collectives, or a baseline.
-    """
-    window = context.window
-    part = window.at(np.flatnonzero(usable_steps(window))[-newest:])
-    baseline = context.baseline.work_of(len(window.stage))
-    if not len(part.steps) or not baseline:
-        return None
-    calls = collectives_on(context.attempt, window.clock)
-    rows = calls.of_steps(int(part.steps[0]), int(part.steps[-1]))
-    if not len(rows):
-        return None
-    work = np.sum([part.planes[name] for name in WORK], axis=0, dtype=np.float64)
-    usual_work = np.sum([baseline[name] for name in WORK], axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slowdown = np.fmax(1.0, np.median(work / usual_work, axis=1))
-    steps = Steps(part.steps, step_seconds(part), slowdown, work - usual_work)
-    return _Inputs(waits(rows, calls.groups), calls.groups, steps)

@@ -195,7 +195,7 @@ def _longer(
     enough. It is no growth elsewhere if the attempt's `own` first steps did not show it.
     """
     least = limits.grown_ratio * usual
-    if not usual > 0 or own < least or course.seconds.sum() < limits.elsewhere_seconds:
+    if not usual > 0 or own < least or course.seconds.sum() < limits.least_seconds:
         return None
     if np.quantile(waited / course.steps, 1.0 - limits.nearly_all_share) < least + explained:
         return None
@@ -269,9 +269,12 @@ def detect_always(course: Course, limits: Thresholds) -> list[Finding]:
     """Return the finding on transfers that take most of each step, whatever they took before."""
     seconds = float(course.seconds.sum())
     shares = course.least_wait / course.seconds
-    if seconds < limits.elsewhere_seconds:
+    if shares.max(initial=0.0) < limits.always_share:  # nearly always, and no quantile is larger
         return []
-    if np.quantile(shares, 1.0 - limits.nearly_all_share) < limits.always_share:
+    nearly_all = float(np.quantile(shares, 1.0 - limits.nearly_all_share))
+    is_extreme = nearly_all >= limits.most_share
+    least_seconds = limits.least_seconds if is_extreme else limits.always_seconds
+    if nearly_all < limits.always_share or seconds < least_seconds:
         return []
     share, step = float(course.least_wait.sum()) / seconds, int(course.first_step[0])
     waits = float(course.least_wait.sum() / course.steps.sum())

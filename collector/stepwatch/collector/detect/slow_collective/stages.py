@@ -111,18 +111,23 @@ def _lasting(context: DetectionContext, chosen: Integers) -> list[Finding]:
 
 
 def _beyond_baseline(context: DetectionContext, part: Window) -> Waiting | None:
-    """Return the waits in some steps, with those in the run's first steps; None without these."""
+    """Return the waits in some steps, with those in the run's first steps.
+
+    The result is None without these, or if the newest step waits no longer.
+    """
     baseline = context.baseline.work_of(len(part.stage))
     early_wait, stages = context.early_baseline.get("pipeline_wait"), known_stages(part)
     if early_wait is None:
         return None
+    limits, usual = context.thresholds(LIMITS), float(np.median(early_wait))
+    if part.planes["pipeline_wait"][-1].mean(dtype=np.float64) < limits.grown_ratio * usual:
+        return None  # nearly always
     if any(name not in baseline or np.isnan(baseline[name]).any() for name in WORK):
         return None
     work = _longest(_longer(part, STAGE_WORK, baseline), part.stage, stages).sum(axis=1)
-    limits = context.thresholds(LIMITS)
     around = _lasting_longest(_longer(part, _AROUND, baseline), part.stage, stages, limits)
     more = work + around.max(axis=1) - around.mean(axis=1)
-    return _waiting(part, more, float(np.median(early_wait)))
+    return _waiting(part, more, usual)
 
 
 def _beyond_schedule(context: DetectionContext, part: Window) -> Waiting | None:
@@ -172,9 +177,9 @@ def _is_slow(waiting: Waiting, limits: Thresholds) -> tuple[bool, Mask, Vector]:
     )
     recent = slow[-limits.window_steps :]
     often = bool(recent.sum() >= limits.least_steps and recent[-1])
-    usual = np.full_like(excess, waiting.usual)
-    certain = is_certain(slow, waiting.wait, usual, waiting.seconds)
-    return often or bool(certain), slow, excess
+    usual = np.full((1, len(excess)), waiting.usual)
+    certain = is_certain(slow[None, :], waiting.wait[None, :], usual, waiting.seconds)
+    return often or bool(certain.any()), slow, excess
 
 
 def _finding(
@@ -287,9 +292,9 @@ def _sends(
     rows = _send_rows(context, newest)
     every, where = np.unique(rows["group"], return_inverse=True)
     blocked = np.bincount(where, weights=rows["exposed"], minlength=len(every))
-    blocked /= newest[-1] - newest[0] + 1
+    per_step = blocked / float(newest[-1] - newest[0] + 1)
     sends: dict[Pair, float] = {}
-    for number, seconds in zip(every.tolist(), blocked.tolist(), strict=True):
+    for number, seconds in zip(every.tolist(), per_step.tolist(), strict=True):
         group = groups.get(number)
         members = None if group is None else members_of(group.ranks)
         if members is None or len(members) != 2 or not members <= stage_of.keys():
