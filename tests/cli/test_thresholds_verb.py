@@ -34,7 +34,7 @@ def test_every_detector_is_listed_within_eighty_columns(
     assert max(map(len, lines)) < 80
     assert [line for line in lines if line and line[0] != " "] == list(shipped_thresholds())
     assert "  least_ratio = 1.5  (ratio)" in lines
-    assert "  block_steps = 8, 16, 32  (steps)" in lines
+    assert "  window_steps = 8, 16, 32, 64, 128  (steps)" in lines
 
 
 def test_a_changed_value_is_shown_with_its_place(

@@ -38,7 +38,7 @@ classes:
     slos: [goodput]
     thresholds:
       straggler: {least_ratio: 3.0, certain_ratio: 3}
-      data-skew: {block_steps: [24]}
+      data-skew: {window_steps: [24]}
       slow-collective:
         least_steps: 7
   production:
@@ -118,7 +118,7 @@ def test_a_class_has_its_own_changes_or_those_of_all_others(site: Path) -> None:
     changed = research[type(straggler.LIMITS)]
     assert (changed.least_ratio, changed.certain_ratio) == (3.0, 3.0)
     assert isinstance(changed.certain_ratio, float)
-    assert research[type(data_skew.LIMITS)].block_steps == (24,)
+    assert research[type(data_skew.LIMITS)].window_steps == (24,)
     assert changed.least_steps == straggler.LIMITS.least_steps
     assert len(research) == 3
     assert objectives.thresholds_for("production") == {}
@@ -153,8 +153,8 @@ def test_detectors_without_findings_run_again_after_a_change(site: Path) -> None
         ("straggler: {least_ratio: 0}", "straggler.least_ratio", "above 0, such as 1.5"),
         ("straggler: {least_steps: -3}", "straggler.least_steps", "a whole number above 0"),
         ("straggler: {least_steps: 2.5}", "straggler.least_steps", "a whole number above 0"),
-        ("data-skew: {block_steps: 24}", "block_steps", "above 0, such as [8, 16, 32]"),
-        ("data-skew: {block_steps: []}", "block_steps", "list of whole numbers"),
+        ("data-skew: {window_steps: 24}", "window_steps", "above 0, such as [8, 16, 32"),
+        ("data-skew: {window_steps: []}", "window_steps", "list of whole numbers"),
         ("straggler: {least_ratio: 0.5}", "straggler.least_ratio", "a ratio above 1, such as 1.5"),
         ("straggler: {least_steps: 9}", "straggler.least_steps", "no verdict is possible"),
         ("straggler: 3", "straggler", "write its thresholds with their values"),

@@ -56,7 +56,9 @@ def detect(
     slow = [rank for phase in looked_at for rank in persistent(steps, phase, limits)]
     together = {rank.rank for rank in slow}
     slow = [rank for rank in slow if beyond_chance(rank, steps, limits, together)]
-    costs = {rank.rank: rank for rank in reversed(costly)}  # the costliest of a rank's
+    costs: dict[int, CostlyRank] = {}
+    for costly_rank in costly:
+        costs.setdefault(costly_rank.rank, costly_rank)
     slow = [rank._replace(cost=costs.get(rank.rank), by_steps=True) for rank in slow]
     findings = _worst_phase([finding_of(rank, steps, facts, limits) for rank in slow])
     named = {rank.rank for rank in slow}

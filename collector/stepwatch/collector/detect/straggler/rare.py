@@ -32,7 +32,7 @@ from stepwatch.signals.arrays import (
 _DAY_SECONDS = 86_400.0
 _WINDOWS = (BUCKETS // 4, BUCKETS // 2, BUCKETS)
 """Numbers of newest buckets evaluated."""
-_FEWEST = 3
+FEWEST = 3
 """Minimum number of long steps: fewer show nothing."""
 
 
@@ -47,25 +47,25 @@ def log_rarity(
     """
     rarities = np.zeros(len(groups))
     most = int(course.begun.sum(axis=0, dtype=np.int64).max(initial=0))
-    if not len(course.seconds) or most < _FEWEST:  # all buckets hold the most
+    if not len(course.seconds) or most < FEWEST:  # all buckets hold the most
         return rarities
     steps_a_day = _DAY_SECONDS * float(course.steps.sum()) / max(float(course.seconds.sum()), 1e-9)
     compared = _Compared(groups, faulty)
     always = _Seen(compared, long.steps[None])
     for buckets in _WINDOWS:
-        if course.begun[-buckets:].sum(axis=0, dtype=np.int64).max(initial=0) < _FEWEST:
+        if course.begun[-buckets:].sum(axis=0, dtype=np.int64).max(initial=0) < FEWEST:
             continue
         seen_steps, begun = _parts(course.seen[-buckets:], course.begun[-buckets:])
         lately, steps = _Seen(compared, seen_steps), seen_steps.sum(axis=0)
         for index, level in enumerate(LEVELS):
             counts = begun[:, index].sum(axis=0)
-            if int(counts.max(initial=0)) < _FEWEST:
+            if int(counts.max(initial=0)) < FEWEST:
                 continue
             usual = limits.usual_long_lost / level
             peers = lately.peers(begun[:, index], usual)
             among = peers.log_among(counts)
             fewest = min(limits.least_log_among_peers, limits.least_log_alone)
-            if not ((counts >= _FEWEST) & (among >= fewest) & (peers.steps > 0)).any():
+            if not ((counts >= FEWEST) & (among >= fewest) & (peers.steps > 0)).any():
                 continue  # nearly always
             ever = always.peers(long.totals[index][None], usual)
             rate = np.maximum(peers.rate, ever.rate)
@@ -73,7 +73,7 @@ def log_rarity(
                 ever.rate * steps >= 1.0
             )  # a job that has them by nature
             least = np.where(has_usual_rate, limits.least_log_among_peers, limits.least_log_alone)
-            may_be = (counts >= _FEWEST) & (among >= least) & (peers.steps > 0)
+            may_be = (counts >= FEWEST) & (among >= least) & (peers.steps > 0)
             for unit in np.flatnonzero(may_be).tolist():
                 compared_steps = int(steps[unit])
                 rarity = log_alarms(

@@ -88,10 +88,6 @@ class Thresholds:
     """Log odds: the same if no peer ever had one, e**-5: eight long steps with two ranks, or four
     with four. It matters in the first minutes only.
     """
-    fewest_stalls: int = 4
-    """Batches: late ones that make a rank work over a usual step longer than its stage. Fewer show
-    nothing.
-    """
     loader_share: float = 0.005
     """Share: a peer whose data time is a smaller part of its time loads none."""
     stalls_of_data: float = 0.8
