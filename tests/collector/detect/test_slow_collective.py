@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.slow_collective import LIMITS, Steps, detect
@@ -258,3 +260,35 @@ def test_healthy_noise_is_silent(members: int) -> None:
         seconds = blocked(ranks, noise=0.4, seed=seed)
         seconds += (generator.random((STEPS, 1)) < 0.1) * generator.uniform(0.1, 0.6, (STEPS, 1))
         assert findings_of([rows_of(ranks, seconds, 7)], {7: ranks}) == [], seed
+
+
+@given(
+    seconds=st.lists(st.floats(0.0, 0.6), min_size=2, max_size=2),
+    usual=st.sampled_from([0.0, 0.01, 0.05, 0.2]),
+    sent=st.sampled_from([SENT, 3 * SENT]),
+    slowdown=st.floats(1.0, 3.0),
+    more=st.sampled_from([0.0, 0.1, np.nan]),
+    is_known=st.booleans(),
+)
+def test_longer_work_makes_no_operation_slow(
+    seconds: list[float], usual: float, sent: int, slowdown: float, more: float, is_known: bool
+) -> None:
+    parts = [
+        call_rows([7], dict.fromkeys(SHARD[number], transfer), number, Op.ALL_GATHER, 4, sent)
+        for number, transfer in zip(SHARD, seconds, strict=True)
+    ]
+    introduced = [group_rows(number, ranks) for number, ranks in SHARD.items()]
+    calls: CollectiveRecords = records_of(np.concatenate(parts), *introduced)
+    timed = waits(calls.of_steps(7, 7), calls.groups)
+    bound = Steps(np.array([7]), np.array([STEP_SECONDS]), np.ones(1), np.zeros((1, 4)))
+    steps = bound._replace(slowdown=np.array([slowdown]), more_work=np.full((1, 4), more))
+    baseline = {(1, int(Op.ALL_GATHER)): BaselineCollective(usual, SENT, 4.0)}
+    if is_known:
+        baseline[2, int(Op.ALL_GATHER)] = BaselineCollective(usual, SENT, 4.0)
+    slow, may_be_slow = (
+        is_slow(transfers(timed, baseline, work_steps), work_steps.seconds, LIMITS)
+        for work_steps in (steps, bound)
+    )
+    assert (may_be_slow | ~slow).all()
+    if is_known and max(seconds) < 0.01:
+        assert not may_be_slow.any()

@@ -237,8 +237,8 @@ def finding_of(
         doubt = "; nothing shows whether the network is slower or the job was changed"
     summary = (
         f"{what} take longer {since}: the {wait} is {in_words(growth.now)} per step, "
-        f"{growth.reference} {in_words(growth.usual)} ({times(ratio)}), and longer work explains "
-        f"less; the job lost {growth.lost:.0%} of its throughput{doubt}"
+        f"{growth.reference} {in_words(growth.usual)} ({times(ratio)}), and longer work does "
+        f"not explain it; the job lost {growth.lost:.0%} of its throughput{doubt}"
     )
     against = f"{growth.reference} {in_words(growth.usual)}"
     explains = "it explains as much of the wait at most"
