@@ -112,7 +112,7 @@ def test_a_token_of_a_node_sends_for_no_other(client: Client) -> None:
     refused = client.post("/v1/segments", SEGMENTS)
     assert refused.status_code == 403
     assert "bound to node node-9, and a segment is of 'node-0'" in refused.json()["error"]
-    assert client.post("/v1/segments", b"what is no segment").status_code == 403
+    assert client.post("/v1/segments", b"what is not a segment").status_code == 403
     assert client.post("/v1/segments", b"").status_code == 200, "a greeting names no node"
     presents(client, BOUND)
     verdicts = client.post("/v1/segments", SEGMENTS).json()["verdicts"]

@@ -149,7 +149,7 @@ def test_a_signer_that_is_not_trusted_may_be_added_while_the_agent_runs(
         rank.steps(2)
         round_of(agent)
         agent.relay.drain(give_up)
-        assert "signed by nobody trusted here: pass --ca FILE" in caplog.messages[-1]
+        assert "has no trusted signer: pass --ca FILE" in caplog.messages[-1]
         trusted.write_bytes(second_authority.ca.read_bytes() + authority.ca.read_bytes())
         agent.relay.drain(give_up)
     assert stored_steps(place.store) == once(1, 2)

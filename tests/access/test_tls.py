@@ -70,7 +70,7 @@ def test_verbs_ask_over_tls_with_the_ca_and_the_token(
     assert (code, out.strip(), err) == (0, "[]", ""), (out, err)
 
     code, _, err = verb("incidents", *options, "--token-file", reader)
-    assert code == PROBLEM and "is signed by nobody trusted here: pass --ca FILE" in err
+    assert code == PROBLEM and "has no trusted signer: pass --ca FILE" in err
     code, _, err = verb("incidents", *options, "--ca", ca)
     assert code == PROBLEM and "pass --token-file FILE, or set STEPWATCH_TOKEN_FILE" in err
     plain = ["--collector", f"http://localhost:{collector.port}"]
@@ -161,7 +161,7 @@ def test_who_speaks_no_tls_is_no_line_in_the_log(
         (["--tls-cert", "{chain}"], USAGE, "--tls-cert and --tls-key go together"),
         (["--tls-key", "{key}"], USAGE, "--tls-cert and --tls-key go together"),
         (["--tls-cert", "{chain}", "--tls-key", "/nowhere"], PROBLEM, "No such file"),
-        (["--tls-cert", "{key}", "--tls-key", "{key}"], PROBLEM, "one of them is no PEM file"),
+        (["--tls-cert", "{key}", "--tls-key", "{key}"], PROBLEM, "one of them is not a PEM file"),
         (["--tls-cert", "{chain}", "--tls-key", "{other}"], PROBLEM, "of another certificate"),
         (["--host", "0.0.0.0", "--tls-cert", "{chain}", "--tls-key", "{key}"], PROBLEM, "token"),
         (["--read-token-file", "/nowhere"], PROBLEM, "cannot read the token file /nowhere"),

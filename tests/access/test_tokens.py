@@ -78,9 +78,9 @@ def test_what_is_no_token_is_refused_in_one_line(
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ConfigurationError, match="no regular file"):
+    with pytest.raises(ConfigurationError, match="not a regular file"):
         files(tmp_path / "pipe")
-    with pytest.raises(ConfigurationError, match="no regular file"):
+    with pytest.raises(ConfigurationError, match="not a regular file"):
         read_token(tmp_path / "pipe")
 
 

@@ -52,7 +52,7 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
 
 
 def check_evaluation(steps) -> None:  # type: ignore[no-untyped-def]
-    """An evaluation between two epochs is no forward time of a step."""
+    """An evaluation between two epochs is not a forward time of a step."""
     assert [int(row["step"]) for row in steps if row["eval_ns"]] == [STEPS // EPOCHS]
 
 

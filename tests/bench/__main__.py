@@ -81,7 +81,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
 
 
 def main(words: list[str]) -> int:
-    """Measure and print; return 2 for an unknown name, else 0: a table is no verdict."""
+    """Measure and print; return 2 for an unknown name, else 0: a table is not a verdict."""
     arguments = _arguments(words)
     names = arguments.names
     chosen: dict[str, Callable[[], Iterator[Result]]] = {

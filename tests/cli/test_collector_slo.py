@@ -86,7 +86,7 @@ def test_documents_are_read_again_and_a_mistake_changes_nothing(tmp_path: Path) 
         until("the mistake on /metrics", lambda: unreadable(collector))
         assert asked_of(collector) == {"step-time": 0.9}
         log = collector.log.read_text()
-        assert "what was asked of jobs before stays in force" in log
+        assert "the previous objectives stay in force" in log
         assert f"{file}:31: spec.objectives.target" in log
         file.write_text(document("step-time"))
         (folder / "goodput.yaml").write_text(document("goodput"))
@@ -110,7 +110,7 @@ def test_a_defect_while_reading_again_ends_no_collector(
     monkeypatch.setattr("stepwatch.collector.slo.asked.site.read_objectives", fails)
     read_again(service, None, None, None)
     assert service.objectives is objectives and service.objectives_unreadable
-    assert "stays in force" in caplog.text
+    assert "stay in force" in caplog.text
     store.close()
 
 

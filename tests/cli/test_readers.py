@@ -80,7 +80,7 @@ def served(straggling: Path, tmp_path: Path) -> Iterator[Process]:
 
 @pytest.fixture
 def stranger() -> Iterator[str]:
-    """A web server that is no collector."""
+    """A web server that is not a collector."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -185,7 +185,7 @@ def test_the_fleet_shows_the_worst_incident_and_the_budget_in_words(
     assert f"\n{JOB}: straggler: rank 2 is slow in forward since step 40" in fleet
     assert max(map(len, fleet.splitlines())) <= 80
     job = run("status", JOB, "--store", str(straggling)).out
-    assert "goodput: too early to say (a budget is evaluated after 60 min" in job
+    assert "goodput: too early (a budget is evaluated after 60 min" in job
     assert "degraded, attempt 0" in job
     assert f"OPEN  straggler in job {JOB}, attempt 0" in job
     assert max(len(line) for line in job.splitlines() if "runbook: " not in line) <= 80
@@ -296,7 +296,7 @@ def test_sources_that_are_none(run: Run, verb: str, tmp_path: Path, stranger: st
     refused(run(verb, "--collector", "http://127.0.0.1:1"), PROBLEM, "--collector")
     refused(run(verb, "--collector", "127.0.0.1:1"), USAGE, "--collector")
     refused(run(verb, "--collector", "http://\x01"), USAGE, "URL")
-    refused(run(verb, "--collector", stranger), PROBLEM, stranger, "no collector")
+    refused(run(verb, "--collector", stranger), PROBLEM, stranger, "is not a collector")
 
 
 def test_names_that_are_none(run: Run, straggling: Path) -> None:

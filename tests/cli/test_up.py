@@ -162,7 +162,7 @@ def test_its_words_fit_a_narrow_terminal_and_hold_a_scrape_configuration() -> No
     words = ready_text(plan)
     assert max(map(len, words.splitlines())) <= 80
     yaml: Any = pytest.importorskip("yaml", reason="the configuration is read as Prometheus does")
-    block = words[words.index("  scrape_configs:") : words.index("\n\nWhat happens")]
+    block = words[words.index("  scrape_configs:") : words.index("\n\nEvents follow")]
     (config,) = yaml.safe_load(block)["scrape_configs"]
     assert config["static_configs"] == [{"targets": ["127.0.0.1:8480", "127.0.0.1:8481"]}]
     assert "\n  stepwatch run -- python train.py" in words

@@ -60,17 +60,17 @@ def long_marks() -> Iterator[LongMark]:
 
 
 def problem(name: str) -> str | None:
-    """Return why `path::test` is no test of the fast lane, None where it is one."""
+    """Return why `path::test` is not a test of the fast lane, None where it is one."""
     path, _, function = name.partition("::")
     if not (ROOT / path).is_file():
         return f"there is no {path}"
     tree = parsed(ROOT / path)
     if any(map(lane_mark, module_marks(tree))):
-        return f"{path} is no file of the fast lane"
+        return f"{path} is not a file of the fast lane"
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == function:
             slow = any(map(lane_mark, node.decorator_list))
-            return f"{name} is no test of the fast lane" if slow else None
+            return f"{name} is not a test of the fast lane" if slow else None
     return f"there is no {name}"
 
 

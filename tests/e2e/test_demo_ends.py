@@ -52,7 +52,7 @@ def test_ctrl_c_and_a_signal_after_it_leave_nothing_behind(tmp_path: Path) -> No
         (["--data", "/nowhere/text"], 1, "there is no /nowhere/text; pass --data"),
         (["--port", "99999"], 1, "port 99999 for the page: no such port; pass another --port"),
         (["--port", "-1"], 1, "port -1 for the page: no such port; pass another --port"),
-        (["--timeout", "nan"], 2, "'nan' is no number of seconds above 0"),
+        (["--timeout", "nan"], 2, "'nan' is not a number of seconds above 0"),
         (["--json", "/proc/demo.json"], 1, "cannot write /proc/demo.json: No such file or direc"),
         (["--keep", "/proc/demo"], 1, "cannot write to --keep /proc/demo"),
         (["--nonsense"], 2, "unrecognized arguments: --nonsense; see `stepwatch demo --help`"),

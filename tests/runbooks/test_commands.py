@@ -81,7 +81,7 @@ def on_call(
 
 
 def is_run(command: Command) -> bool:
-    """Return whether a command is stepwatch's and complete as shown, and is no drill."""
+    """Return whether a command is stepwatch's and complete as shown, and is not a drill."""
     words = command.text.split()
     if words[0] != STEPWATCH or words[1] in DRILLS:
         return False

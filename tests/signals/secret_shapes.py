@@ -169,7 +169,7 @@ HARMLESS = (
     "AssertionError: 7 tokens for 8 ranks",
     "ModuleNotFoundError: No module named 'flash_attn'",
     "OSError: [Errno 28] No space left on device: '/ckpt/step-400/part-3'",
-    "ValueError: sort_key=length is no column",
+    "ValueError: sort_key=length is not a column",
     "commit 9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c",
     "sha256:9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c5b4a39281706f5e4d3c2b1a0",
     "RuntimeError: The size of tensor a (4096) must match the size of tensor b (4095)",

@@ -172,7 +172,7 @@ def start_run(
 
 
 def top_incidents(site: Site, job: str) -> list[dict[str, Any]]:
-    """Incidents of a job that are no symptoms of another, oldest first."""
+    """Incidents of a job that are not symptoms of another, oldest first."""
     incidents = [incident for incident in site.incidents(job) if not incident.get("merged_into")]
     return sorted(incidents, key=lambda incident: float(incident["opened_at"]))
 

@@ -87,7 +87,7 @@ def struck_at(log: Path) -> float:
 
 
 def stands_alone(incident: dict[str, Any]) -> bool:
-    """Return whether an incident is no symptom of another."""
+    """Return whether an incident is not a symptom of another."""
     return not incident.get("merged_into")
 
 

@@ -26,7 +26,7 @@ class Truth(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """An incident that is no symptom of another; `opened_at` in Unix seconds."""
+    """An incident that is not a symptom of another; `opened_at` in Unix seconds."""
 
     kind: str
     rank: int

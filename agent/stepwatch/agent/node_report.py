@@ -59,7 +59,7 @@ class NodeReport:
         try:
             self._spool.put(_KEY, now, tables)
         except (OSError, SegmentError) as error:
-            logger.warning("cannot spool what is wrong with the node (%s); trying again", error)
+            logger.warning("cannot spool the node's faults (%s); trying again", error)
             return
         self._waiting = self._waiting[:0]
         self._reported_ns = now.monotonic_ns

@@ -33,7 +33,7 @@ def _derived(alert: Alert) -> Iterator[Case]:
     if Situation.LATE not in present:
         yield _changed(first, Situation.LATE, "its newest samples are late", _delayed)
     if Situation.RESTART not in present:
-        yield _changed(lasting, Situation.RESTART, "what exports it restarts", _restarted)
+        yield _changed(lasting, Situation.RESTART, "its exporter restarts", _restarted)
     if Situation.MISSING not in present and not alert.never_silent:
         name = f"no alert where nothing is known of: {first.name}"
         yield replace(first, name=name, situation=Situation.MISSING, fired=(), series={})

@@ -22,7 +22,7 @@ class Situation(Enum):
     PLAIN = "plain"
     FLAPPING = "flapping"
     MISSING = "missing data"
-    RESTART = "a restart of what exports"
+    RESTART = "a restart of the exporter"
     LATE = "late scrapes"
 
 

@@ -74,7 +74,7 @@ def _cases(text: AlertText) -> tuple[Case, ...]:
     cases: tuple[Case, ...] = (
         Case("the detector opened an incident", _series(text.kind, "0x3 1x76"), 120, fired),
         Case(
-            "it goes on while the incident closes and reopens",
+            "the alert stays while the incident closes and reopens",
             _closing(text.kind),
             240,
             fired,
@@ -106,7 +106,7 @@ def _cases(text: AlertText) -> tuple[Case, ...]:
     if text.when_failed:
         failed = _series(text.kind, "0x3 1x76", running="1x4 0x75")
         failed[f'{SECONDS_SINCE_FAILURE.name}{{{JOB}="llama"}}'] = "_x4 0+15x75"
-        cases = (*cases, Case("all ranks ended, and nobody restarts them", failed, 120, fired))
+        cases = (*cases, Case("all ranks ended, and no new attempt began", failed, 120, fired))
     return (*cases, Case("no alert after an incident of one scrape", brief, 120))
 
 

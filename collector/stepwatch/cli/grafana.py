@@ -32,16 +32,16 @@ class Grafana:
         """Create the HTTP client; no request is sent yet.
 
         Raises:
-            UsageError: `url` is no address.
+            UsageError: `url` is not an address.
         """
         headers = {"authorization": f"Bearer {token}"}
         base, proxied = url.rstrip("/"), places.may_use_proxy(url)
         try:
             client = httpx.Client(base_url=base, headers=headers, timeout=10.0, trust_env=proxied)
         except httpx.InvalidURL as error:
-            raise UsageError(f"{url!r} is no URL ({error}); pass --push https://HOST") from error
+            raise UsageError(f"{url!r} is not a URL ({error}); pass --push https://HOST") from error
         if client.base_url.scheme not in ("http", "https") or not client.base_url.host:
-            raise UsageError(f"{url!r} is no URL; pass --push https://HOST")
+            raise UsageError(f"{url!r} is not a URL; pass --push https://HOST")
         self._client, self._url = limit_answers(client), base
 
     def __enter__(self) -> Grafana:

@@ -120,7 +120,7 @@ def _answered(arguments: argparse.Namespace, method: str, path: str, sent: dict[
         raise SourceError(_refusal(path, response.status_code, reason))
     if document is None:
         raise SourceError(
-            f"what answers at {arguments.collector} is no collector; pass --collector URL"
+            f"the server at {arguments.collector} is not a collector; pass --collector URL"
         )
     return document
 

@@ -69,7 +69,7 @@ def slos_in(state: SloState, title: str, text: str, width: int = 6) -> stat.Pane
 def facts(matching: str = "") -> table.Panel:
     """Return current node faults from probes; `matching` filters by a label matcher."""
     metadata = Metadata(
-        "Faults of nodes", "What probes find wrong now. No row: nothing found by those up.", "none",
+        "Faults of nodes", "Faults that probes find now. No row: working probes find none.", "none",
         empty=NONE_KNOWN,
     )  # fmt: skip
     chosen = f"{{{matching}}}" if matching else ""
@@ -80,7 +80,7 @@ def facts(matching: str = "") -> table.Panel:
 def facts_of_job() -> Panel:
     """Return current faults on the selected job's nodes."""
     metadata = Metadata(
-        "Faults of its nodes", "What probes find wrong. No row: nothing found by those up.", "none",
+        "Faults of its nodes", "Faults that probes find. No row: working probes find none.", "none",
         12, NONE_KNOWN,
     )  # fmt: skip
     expr = fleet.on_nodes_of_job(f"{fleet.of_all(NODE_FACTS, *_FACT)} > 0")

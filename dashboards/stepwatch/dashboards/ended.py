@@ -40,7 +40,7 @@ def ended_jobs() -> Section:
 def _success() -> Panel:
     metadata = Metadata(
         "Success of jobs by class",
-        "Finished, of those that finished or failed and that the collector still shows.",
+        "Finished jobs over finished and failed ones that the collector still shows.",
         "percentunit",
         16,
         _NONE_ENDED,

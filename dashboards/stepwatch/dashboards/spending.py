@@ -77,7 +77,7 @@ def by_project(width: int = 24) -> Panel:
     """Return the cost so far by project and team."""
     metadata = Metadata(
         "Money by project",
-        "Since the jobs began, most first. Unknown: neither job nor site file says whose.",
+        "Since the jobs began, most first. Unknown: neither job nor site file names an owner.",
         "none",
         width,
         _NO_RATES,

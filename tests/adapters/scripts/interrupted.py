@@ -32,7 +32,7 @@ def look(when: str) -> None:
 
 
 def look_at_save(*_: Any) -> None:
-    """Note a save; the state is also collected before training, which is no part of a run."""
+    """Note a save; the state is also collected before training, which is not part of a run."""
     if losses:
         look("save")
 

@@ -23,7 +23,7 @@ def test_the_self_test_measures_this_machine() -> None:
     pytest.importorskip("torch", reason="the self-test computes with torch")
     cpu, together = examine(Surroundings({}), 0.2, {})
     assert cpu.outcome is PASS and cpu.text.startswith("cpu: ")
-    assert "MiB of memory hold what is written" in cpu.text
+    assert "MiB of memory hold written data" in cpu.text
     assert together.check == "all-reduce" and together.outcome is PASS
     assert together.text.startswith("2 ranks of this node reduce ")
 

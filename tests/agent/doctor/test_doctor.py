@@ -35,7 +35,7 @@ def about(check: str, results: Iterator[Result]) -> list[tuple[Outcome, str]]:
         ({"WORLD_SIZE": "8", "RANK": "8"}, FAIL, "ranks count from 0"),
         ({"WORLD_SIZE": "6", "LOCAL_WORLD_SIZE": "4"}, FAIL, "does not fit"),
         ({"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "LOCAL_RANK": "4"}, FAIL, "does not fit"),
-        ({"WORLD_SIZE": "eight"}, FAIL, "is no number"),
+        ({"WORLD_SIZE": "eight"}, FAIL, "is not a number"),
         ({"WORLD_SIZE": "8", "SLURM_NTASKS": "4"}, WARN, "SLURM_NTASKS=4 but WORLD_SIZE=8"),
         ({"WORLD_SIZE": "8", "SLURM_NTASKS": "8"}, PASS, "8 ranks"),
     ],

@@ -34,4 +34,4 @@ def test_a_watchdog_that_is_off(name: str) -> None:
 
 def test_what_is_no_number() -> None:
     ((outcome, text),) = results_with(TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC="ten")
-    assert outcome is Outcome.FAIL and "is no number" in text
+    assert outcome is Outcome.FAIL and "is not a number" in text

@@ -130,7 +130,7 @@ def test_two_thousand_forged_rings_take_no_other_users_place(shared: Path, tmp_p
             tail.reader.owner for tails in agent.tail.attempts().values() for tail in tails
         )
         read = sum(tail.records for tail in agent.tail._tails.values() if tail.job == "ours")
-        assert read >= 10, "what is no forgery is read"
+        assert read >= 10, "what is not a forgery is read"
         assert owners[OTHER] <= most_rings() // 2
         unread = agent.tail.bounds.unread
         assert unread[BEYOND] > FORGED // 2 and unread[MALFORMED] > 0 and unread[UNREADABLE] > 0

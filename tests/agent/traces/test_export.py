@@ -73,7 +73,7 @@ def test_spans_arrive_as_they_were_made(suffix: str) -> None:
 
 def test_a_batch_that_was_not_taken_is_sent_again_with_the_same_ids() -> None:
     spans = traced(full_step())
-    # 500 is no status that the exporter itself tries again at.
+    # 500 is not a status that the exporter itself tries again at.
     with receiver((500, b""), (500, b"")) as endpoint:
         exporter = Exporter(endpoint.url, first_delay=0.01)
         exporter.put(RESOURCE, spans)

@@ -35,7 +35,7 @@ def trace_of(number: int) -> str:
 
 
 def test_steps_and_their_lengths_are_counted_once() -> None:
-    # Steps 16 and 32 are sampled, 40 is unusual; each has children, which are no steps.
+    # Steps 16 and 32 are sampled, 40 is unusual; each has children, which are not steps.
     flush = steps(
         step(16, ms=10), step(32, ms=20), step(33), step(40, ms=30, flags=StepFlag.UNFINISHED)
     )

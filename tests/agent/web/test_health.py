@@ -85,7 +85,7 @@ def test_a_thread_that_ended_is_not_alive_until_it_is_started_again(node: Node) 
     thread = node.agent.sender.thread
     thread.start()
     assert thread.join(60.0)
-    assert node.refused("/healthz") == "the relay thread ended; the log says why\n"
+    assert node.refused("/healthz") == "the relay thread ended; the log has the reason\n"
     broken.clear()
     thread.check()
     assert node.get("/healthz").status_code == 200

@@ -92,7 +92,7 @@ def test_symptoms_do_not_arrive_beside_their_cause(pager: Pager, url: str) -> No
     symptom = ("TrainingHang", "page", "llama-13b")
     post(url, cause, symptom, ("TrainingHang", "page", "llama-70b"))
     until("the cause", lambda: pages_of(pager, "llama-13b"))
-    # The same alert of another job is no symptom: it was sent with them and shows that all are out.
+    # The same alert of another job is not a symptom: it was sent last, so all are out.
     until("the other job", lambda: pages_of(pager, "llama-70b"))
     post(url, cause, ended=True)
     # Nothing explains the hang any more: only now it is worth a page.

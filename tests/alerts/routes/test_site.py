@@ -81,7 +81,7 @@ BAD = [
     ("receiver: team}", "receiver: taem}", 21, "dead_man.receiver", "did you mean 'team'?"),
     ("  dead_man: {receiver: team}\n", "", 9, "alerting.dead_man", "{receiver: heartbeat"),
     ("team: pretraining\n", "team: pretrainin\n", 27, "routes.0.team", "name it under owners"),
-    ("      ticket: team\n", "", 27, "routes.0", "nobody receives it"),
+    ("      ticket: team\n", "", 27, "routes.0", "it has no receiver"),
     ("{page: oncall, ticket: team}", "{page: team, ticket: team}", 13, "receivers.oncall",
      "nothing is routed to it"),
     ("[nights]", "[night]", 29, "routes.0.mute", "did you mean 'nights'?"),
@@ -125,7 +125,9 @@ def test_a_mistake_is_one_line_with_its_place_and_remedy(
 def test_two_schedules_that_never_end_together_are_a_mistake() -> None:
     days = '    days:\n      times: [{from: "08:00", until: "18:00"}]\n  routes:\n'
     two_schedules = SITE.replace("  routes:\n", days).replace("[nights]", "[nights, days]")
-    with pytest.raises(UsageError, match=r"site.yaml:31: .*mute: nights, days leave no hour out"):
+    with pytest.raises(
+        UsageError, match=r"site.yaml:31: .*mute: nights, days together leave no hour out"
+    ):
         parse_site(two_schedules, "site.yaml")
     parse_site(two_schedules.replace('"18:00"}]', '"17:00"}]'), "site.yaml")
 

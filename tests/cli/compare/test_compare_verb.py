@@ -65,7 +65,7 @@ def test_runs_that_are_alike_pass(store: Path, capsys: pytest.CaptureFixture[str
     assert document["ratio"]["value"] == pytest.approx(1.0) and document["changes"] == []
     assert document["quantity"] == "tokens/s per device"
     assert main(["compare", "base", "same", "--store", str(store)]) == OK
-    assert "what changed: nothing that is recorded" in capsys.readouterr().out
+    assert "changes: none in the recorded facts" in capsys.readouterr().out
 
 
 def test_a_slower_run_is_a_regression_beyond_the_bound(
@@ -95,7 +95,7 @@ def test_too_few_steps_are_unclear_and_do_not_pass(
         "why"
     ]
     main(["compare", "base", "short", "--store", str(store)])
-    assert "what changed: unknown" in capsys.readouterr().out
+    assert "changes: unknown" in capsys.readouterr().out
 
 
 def test_a_saved_run_is_a_baseline(

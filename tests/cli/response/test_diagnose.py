@@ -173,4 +173,4 @@ def test_a_post_mortem_counts_what_was_redone_and_names_the_silences(tmp_path: P
     assert "- last good checkpoint: step 20\n- steps redone: 39\n" in text
     assert "by ada" in text and "ended by bob: work" in text and "not this" not in text
     unknown_text = postmortem(Material(incident, None, []), COLLECTOR)
-    assert "unknown: the job is no longer in live state" in unknown_text
+    assert "unknown: the job has left the live state" in unknown_text

@@ -51,7 +51,7 @@ def test_what_people_do_is_shown_and_changes_no_state(place: str, capsys: Captur
         (["ack", "../etc"], USAGE, "incident '../etc' must be"),
         (["ack", "nobody"], PROBLEM, "there is no incident"),
         (["comment", "nobody"], PROBLEM, "text is missing: the comment, or who owns it"),
-        (["resolve", "nobody"], USAGE, "it resolves when its detector finds it no more"),
+        (["resolve", "nobody"], USAGE, "its detector resolves it"),
         (["akc", "nobody"], USAGE, "did you mean 'ack'?"),
         (["nobody"], PROBLEM, "there is no incident 'nobody'; `stepwatch incidents` lists"),
     ],

@@ -153,7 +153,7 @@ def test_a_loader_that_has_always_been_slow_is_not_news() -> None:
 
 
 def test_a_job_that_has_always_waited_for_most_of_its_time_is_named_with_its_cost() -> None:
-    """2.1 s of data in a step of 3.1: whatever its first steps were, that is no baseline."""
+    """2.1 s of data in a step of 3.1: whatever its first steps were, that is not a baseline."""
     step_window = starve(window(64, 4, noise=0.1), 2.05, 0)
     (finding,) = findings_of(step_window, Baseline(2.0, 2.0))
     assert "it has since its first steps" in finding.summary
@@ -222,7 +222,7 @@ def test_how_long_data_have_taken_their_share(loaders: int) -> None:
     assert lasting_seconds(course([0.1, 1.0, 1.0], [10.0] * 3, loaders), LIMITS) == 20.0
     assert lasting_seconds(course([1.0, 1.0, 0.1], [10.0] * 3, loaders), LIMITS) == 0.0
     paused = course([1.0, 1.0, 1.0], [10.0, 60.0, 10.0], loaders)
-    assert lasting_seconds(paused, LIMITS) == 80.0, "an evaluation is no wait that is over"
+    assert lasting_seconds(paused, LIMITS) == 80.0, "an evaluation is not a wait that is over"
     assert lasting_seconds(course([], []), LIMITS) == 0.0
     assert lasting_seconds(course([0.0], [10.0]), LIMITS) == 0.0, "nobody loads"
 

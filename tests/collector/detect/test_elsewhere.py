@@ -98,7 +98,7 @@ def test_a_first_run_that_waited_for_nothing_is_no_measure() -> None:
 
 
 def test_what_became_slow_later_is_compared_with_its_own_past() -> None:
-    """A model whose exchange grows as it learns is no slow link at each of its restarts."""
+    """A model whose exchange grows as it learns is not a slow link at each of its restarts."""
     as_before = BEFORE._replace(own_waits=BEFORE.usual)
     assert longer_in_collectives(course(0.3), as_before, LIMITS) is None
     pipeline = course(0.0, pipeline=0.3)

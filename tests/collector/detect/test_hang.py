@@ -100,7 +100,7 @@ def test_a_single_rank_hangs_once_it_is_stopped_or_does_nothing_for_long() -> No
 
 
 def test_ranks_that_are_all_inside_may_be_in_a_transfer_for_as_long_as_bytes_move() -> None:
-    """A broadcast of 20 s, or a link that flaps, is no hang; a link that is cut is one."""
+    """A broadcast of 20 s, or a link that flaps, is not a hang; a link that is cut is one."""
 
     def standing(age: float, **changes: Any) -> list[RankSituation]:
         return [WAITER._replace(rank=rank, moved_age=age, **changes) for rank in range(4)]

@@ -201,7 +201,7 @@ def test_a_group_with_no_other_to_compare_names_no_rank() -> None:
 
 
 def test_groups_that_are_slow_in_turns_are_one_subject() -> None:
-    """Of a slow network each tensor group shows now and then; which one is chosen is no matter."""
+    """Of a slow network each tensor group shows now and then; the choice does not matter."""
     groups = {number: (2 * number, 2 * number + 1) for number in range(4)}
     subjects, named = set(), set()
     for seed in range(12):

@@ -161,7 +161,7 @@ def test_a_node_that_is_short_of_cpu_slows_its_transfers_and_its_steps(
     kind: FindingKind, cause: Cause
 ) -> None:
     slow = finding(kind, NO_RANK, "", cause)
-    # TCP sends again on such a node, which is no fault of its network.
+    # TCP sends again on such a node, which is not a fault of its network.
     short = {"cpu_pressure_ratio": {1: 0.8}, "tcp_retransmit_ratio": {1: 0.05}}
     explained = attribute(slow, view(short, nodes=2))
     assert explained.cause is Cause.CPU_CONTENTION

@@ -127,7 +127,7 @@ def test_jobs_beyond_the_limit_leave_aloud_and_come_back(
         service.evaluate()
     assert [job.name for job, _ in service.jobs_now()[0]] == ["job-4", "job-3", "job-2"]
     assert service.state.forgotten == 2
-    assert "job-0 is no longer evaluated" in caplog.text
+    assert "stops evaluating job-0" in caplog.text
     more = segment(50, {Kind.STEP: step_rows(range(5, 8), range(4))}, "job-0")
     service.receive(body([more, more]))
     service.evaluate()

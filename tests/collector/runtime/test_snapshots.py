@@ -213,7 +213,7 @@ def test_what_is_left_of_a_pruned_log_is_no_history(
     with caplog.at_level(logging.WARNING):
         restarted = Service(store, clock)
     restarted.evaluate()
-    assert f"{JOB} begins anew behind position {len(RUN)}" in caplog.text
+    assert f"{JOB} starts over after position {len(RUN)}" in caplog.text
     assert restarted.job(JOB) is None
     assert store.slices(JOB, "goodput") == stored_slices
     later_segments = run_segments(70)[len(RUN) :]
@@ -250,7 +250,7 @@ def test_a_state_that_cannot_be_stored_stops_nothing(
     service.evaluate()
     counts = service.snapshotter.counts
     assert counts == {"saved": 0, "failed": 1, "unreadable": 0}
-    assert f"cannot save the state of {JOB}: builtins:object is no class" in caplog.text
+    assert f"cannot save the state of {JOB}: builtins:object is not a class" in caplog.text
     assert service.job(JOB) is not None and service.withheld() == {}
 
 

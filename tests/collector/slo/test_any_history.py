@@ -135,7 +135,7 @@ def looked_at(log: Sequence[Segment], evaluation: Evaluated, often: int) -> None
         evaluation.take(segment)
         if index % often == 0:
             evaluation.look()
-            assert evaluation.look() == [], "the same again is no news"
+            assert evaluation.look() == [], "the same again is not news"
     evaluation.look()
 
 

@@ -184,7 +184,7 @@ def test_figures_are_those_of_all_steps_whatever_was_dropped(
         reference.append(segment, Received(float(EPOCH), 0.0))
         if index % often == 0:
             evaluation.look()
-            assert evaluation.look() == [], "the same again is no news"
+            assert evaluation.look() == [], "the same again is not news"
         if restarts[2 * index]:
             evaluation.job.fold()
             evaluation.restart()

@@ -52,12 +52,12 @@ def test_tensor_activity_stands_beside_how_busy_they_are() -> None:
         ),
         (
             [(Activity.DIVIDED, NAN, NAN, 1)] * 2,
-            "of 2 devices none says how busy it is; 2 are divided (MIG)",
+            "of 2 devices none reports its use; 2 are divided (MIG)",
             "of 2 devices none reports it; 2: divided (MIG)",
         ),
         (
             [(Activity.REFUSED, NAN, NAN, -1)],
-            "of 1 devices none says how busy it is",
+            "of 1 devices none reports its use",
             "of 1 devices none reports it; 1: their driver gave no sample",
         ),
         (

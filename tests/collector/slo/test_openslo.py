@@ -69,7 +69,7 @@ def line_with(words: str) -> int:
         ("duration: 4w", "duration: 400d", "400d is not between 1m and 366d; write a duration"),
         ("isRolling: true", "isRolling: false", "needs a calendar with startTime and timeZone"),
         ("kind: SLO", "kind: Service", "write SLO"),
-        ("name: goodput-weekly", "name: a b", "'a b' is no name; write 1-63 letters"),
+        ("name: goodput-weekly", "name: a b", "'a b' is not a name; write 1-63 letters"),
         ("sli: goodput", "sli: happiness", "no SLI 'happiness'; write one of "),
         ("kind: SLO", "kind: SLO\nkind: SLO", "a key that is repeated"),
         ("service: training", "service: &a training\n  other: *a", "an alias"),
@@ -128,7 +128,7 @@ def test_slices_of_time() -> None:
     ("old", "new", "words"),
     [
         ("timeSliceWindow: 5m", "timeSliceWindow: 7m", "is kept in slices of 5 min; write a mult"),
-        ("timeSliceWindow: 5m", "timeSliceWindow: 30d", "30d is no part of the window; write how"),
+        ("timeSliceWindow: 5m", "timeSliceWindow: 30d", "30d is not part of the window; write"),
         ("      timeSliceWindow: 5m\n", "", "Timeslices need timeSliceTarget and timeSliceWindow"),
         ("timeSliceTarget: 0.9", "timeSliceTarget: 90", "write the share of a slice that must be"),
         ("Timeslices", "Occurrences", "timeSliceTarget and timeSliceWindow need budgetingMethod"),

@@ -1,4 +1,4 @@
-"""Evaluations and saves are no bad steps, a stall burns, and a short run says nothing."""
+"""Evaluations and saves are not bad steps, a stall burns, and a short run says nothing."""
 
 from __future__ import annotations
 

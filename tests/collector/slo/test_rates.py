@@ -48,9 +48,9 @@ def test_a_card_is_read(tmp_path: Path) -> None:
     [
         ("currency = 3", ':1: currency: write three letters, such as "USD"'),
         (GOOD.replace("device_hour", "device_hours"), ":3: there is no key 'device_hours'"),
-        (GOOD.replace("= 2\n", '= "2"\n'), ":3: device_hour: write what a device costs"),
-        (GOOD.replace("= 2\n", "= -2\n"), ":3: device_hour: write what a device costs"),
-        (GOOD.replace("= 2\n", "= nan\n"), ":3: device_hour: write what a device costs"),
+        (GOOD.replace("= 2\n", '= "2"\n'), ":3: device_hour: write a device's price"),
+        (GOOD.replace("= 2\n", "= -2\n"), ":3: device_hour: write a device's price"),
+        (GOOD.replace("= 2\n", "= nan\n"), ":3: device_hour: write a device's price"),
         (GOOD.replace("2026-01-01", '"2026-01-01"'), ":3: from: write a day without quotes"),
         (GOOD + "class = 7\n", ":3: class: write the name of a job class"),
         ('currency = "EUR"\n', ":1: rate: there is none"),

@@ -139,7 +139,7 @@ def test_a_healthy_run() -> None:
     assert sli_readings["data-wait"].value == pytest.approx(SHARES["data"], abs=0.005)
     assert sli_readings["lost-steps"].value == sli_readings["preemptions"].value == 0.0
     assert sli_readings["telemetry-completeness"].value == 1.0
-    assert sli_readings["interruptions"].unknown.startswith("too early to say: 0 in ")
+    assert sli_readings["interruptions"].unknown.startswith("too early: 0 in ")
 
 
 def utilisation(*described: tuple[str, str]) -> Reading:
@@ -151,9 +151,9 @@ def test_mfu_is_known_where_somebody_says_what_a_token_takes_and_a_device_can_do
     # 2,000 tokens/s of 1,000 FLOPs on four devices of 10^6 FLOP/s: half of what they can do.
     reading = utilisation((FLOPS, "1000"), (PEAK, "1e6"))
     assert reading.value == pytest.approx(0.5, rel=0.01)
-    assert "what a token takes" in utilisation((PEAK, "1e6")).unknown
+    assert "a token's FLOP" in utilisation((PEAK, "1e6")).unknown
     for peak in ("", "0", "-1", "nan", "inf", "fast"):
-        assert "what its device can do" in utilisation((FLOPS, "1000"), (PEAK, peak)).unknown
+        assert "its device's peak" in utilisation((FLOPS, "1000"), (PEAK, peak)).unknown
     assert "cannot be" in utilisation((FLOPS, "1000"), (PEAK, "1e5")).unknown
 
 
@@ -172,7 +172,7 @@ def test_a_kill_at_step_30_with_the_newest_good_save_at_20() -> None:
     assert sli_readings["recovery-time"].value == pytest.approx(13.2 - 7.2)
     assert (sli_readings["attempt-success"].value, sli_readings["job-success"].value) == (0.5, 1.0)
     assert (sli_readings["requeue-rate"].value, sli_readings["resume-success"].value) == (0.5, 1.0)
-    assert sli_readings["interruptions"].unknown.startswith("too early to say: 1 in ")
+    assert sli_readings["interruptions"].unknown.startswith("too early: 1 in ")
     allocated = 20.4 + 1.0  # of each rank: from the first start to the last step, and its end
     assert sli_readings["goodput"].value == pytest.approx(
         (20 + 41) * 0.2 / (7.2 + 4.8 + 9.2), abs=0.01

@@ -88,7 +88,7 @@ def test_planned_spans_that_touch_are_one() -> None:
         ("2026-11-20T10:00:00Z", "9999-12-31T23:59:59-10:00", 9, "write a moment, such as"),
         ("2026-11-20T08:00:00Z", "0001-01-01T00:00:00+14:00", 8, "write a moment, such as"),
         ("T10:00:00Z", "T08:00:00Z", 9, "it ends before it begins"),
-        ("    why: new firmware on the switches\n", "", 8, "why: is missing; say what was done"),
+        ("    why: new firmware on the switches\n", "", 8, "why: is missing; write the work done"),
         ("slos: [goodput, step-time]", "slos: goodput", 4, "write a list of names of SLOs"),
         ("trial:", "production:", 5, "a key that is repeated"),
     ],

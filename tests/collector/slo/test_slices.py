@@ -230,7 +230,7 @@ def test_work_that_is_redone_turns_bad_and_counts_a_version() -> None:
     assert [part.total for part in changed] == [
         earlier_slices[part.start_s].total for part in changed
     ]
-    assert accept_changes(running, [facts_of(redone)]) == [], "the same again is no news"
+    assert accept_changes(running, [facts_of(redone)]) == [], "the same again is not news"
 
 
 def test_a_slice_whose_step_moved_on_is_emptied() -> None:

@@ -142,7 +142,7 @@ def test_made_up_nodes_are_refused(opened: Store, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_report_of_a_node_is_in_no_job(opened: Store) -> None:
-    ingest = Ingest(opened, HandClock(60.0), lambda *_: pytest.fail("it is no job's"))
+    ingest = Ingest(opened, HandClock(60.0), lambda *_: pytest.fail("it is not a job's"))
     assert [verdict.verdict for verdict in ingest.receive(body(HISTORY[:2]))] == [ACCEPTED] * 2
     assert opened.jobs() == []
     (row,) = node_rows(opened.engine)

@@ -36,7 +36,7 @@ BRIDGE = "bridge"
 
 
 class Receiver:
-    """Answers with the next status; 0 is no answer."""
+    """Answers with the next status; 0 is not an answer."""
 
     def __init__(self, *statuses: int) -> None:
         self.statuses = [*statuses]

@@ -96,7 +96,7 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
     absent |= {names.COLLECTOR_SILENCE_OLDEST.name}
     # Nobody describes its model and the peak of its devices, and no rank reports a collective.
     absent |= {names.JOB_PEAK_TOKENS.name, names.JOB_COLLECTIVE.name}
-    # It is too early to say how its budget stands.
+    # Its budget is not evaluated yet.
     absent |= {names.SLO_BUDGET_REMAINING.name}
     # It has not ended, and did not come back from anything.
     absent |= {names.JOB_OUTCOME.name, names.JOB_DURATION.name, names.JOB_RECOVERY.name}

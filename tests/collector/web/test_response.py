@@ -45,7 +45,7 @@ def test_a_silence_is_begun_shown_and_expired(client: Client) -> None:
     ("change", "message"),
     [
         ({"job": ""}, "name a job, a node or a kind"),
-        ({"job": "../etc"}, "is no name"),
+        ({"job": "../etc"}, "is not a name"),
         ({"job": 3}, "job must be a text"),
         ({"kind": "bad-luck"}, "kind must be one of"),
         ({"why": " "}, "why is missing"),

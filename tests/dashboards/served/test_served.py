@@ -169,7 +169,7 @@ def test_what_does_not_fit_the_data_is_found(
     for expected in (
         "Tokens per second: unit tokenps is none of Grafana's",
         'SLO state: override of "status" matches no field',
-        "SLO state: override sets mapping, which is no setting",
+        "SLO state: override sets mapping, which is not a setting",
         "Stragglers: column culprit is renamed and is not there",
         "Stragglers: column phase has no heading",
         "Probes: transformation organise is none of Grafana's",

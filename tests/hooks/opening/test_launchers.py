@@ -44,7 +44,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, (1, 2)),
         ({"PMI_RANK": "2", "PMI_SIZE": "3"}, (2, 3)),
         ({"SLURM_PROCID": "6", "SLURM_STEP_NUM_TASKS": "7"}, (6, 7)),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, None),  # the batch script is no task
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, None),  # the batch script is not a task
         ({**TORCHRUN, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, (3, 4)),
         ({"RANK": "3"}, None),
         ({}, None),

@@ -81,7 +81,7 @@ def test_a_line_whose_beginning_is_gone_is_left_out() -> None:
         "AssertionError: 7 tokens for 8 ranks",
         "ModuleNotFoundError: No module named 'flash_attn'",
         "OSError: [Errno 28] No space left on device: '/ckpt/step-400/part-3'",
-        "ValueError: sort_key=length is no column",
+        "ValueError: sort_key=length is not a column",
     ],
 )
 def test_what_is_no_secret_stays(line: str) -> None:

@@ -122,7 +122,7 @@ def test_a_kind_that_is_not_known_is_kept_with_its_fields() -> None:
 @pytest.mark.parametrize("kind", [0, -1, Kind.STEP, 1 << 16])
 def test_only_a_kind_that_is_not_known_is_written_as_one(kind: int) -> None:
     rows = np.zeros(1, dtype=[("rank", "<i4")])
-    with pytest.raises(SegmentError, match="no unknown kind"):
+    with pytest.raises(SegmentError, match="not an unknown kind"):
         wire.encode(Segment(KEY, ClockPair(5, 7), {}, {kind: rows}))
 
 

@@ -134,7 +134,7 @@ def base_attempt(environ: Mapping[str, str]) -> int:
     """Return the scheduler's number for the first attempt under this launcher.
 
     Raises:
-        ConfigurationError: it is no whole number.
+        ConfigurationError: it is not a whole number.
     """
     base = places.ENV_ATTEMPT_BASE if places.ENV_ATTEMPT_BASE in environ else "SLURM_RESTART_COUNT"
     return number(environ, base, 0)

@@ -46,9 +46,9 @@ class Lifecycle:
     def failed(self, failure: BaseException) -> None:
         """The process ends with `failure`, unless an outcome is known already.
 
-        Ctrl-C is no failure, nor is an exit with the code for SIGTERM or SIGINT, as from a handler
-        that saves first: the rank was asked to stop. Another exit with a message or with a code
-        except 0 is a failure, and so is the error that led to it.
+        Ctrl-C is not a failure, nor is an exit with the code for SIGTERM or SIGINT, as from a
+        handler that saves first: the rank was asked to stop. Another exit with a message or with a
+        code except 0 is a failure, and so is the error that led to it.
         """
         exits = isinstance(failure, SystemExit)
         cause = failure.__context__ or failure if exits else failure

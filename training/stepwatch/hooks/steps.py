@@ -101,7 +101,7 @@ class Steps:
 
     @guarded(fallback=0)
     def _tokens(self, tokens: Any) -> int:
-        """Return tokens as a record holds them; 0, which is unknown, if they are no number."""
+        """Return tokens as a record holds them; 0, which is unknown, if they are not a number."""
         if is_on_device(tokens):
             raise ValueError("tokens lie on a device and would be waited for: give an int")
         return min(max(int(tokens), 0), _MAX_TOKENS)

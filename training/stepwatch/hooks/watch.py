@@ -227,7 +227,7 @@ class Watch:
     def failed(self, failure: BaseException) -> None:
         """The rank ends with `failure`; needed if the error is caught before Python ends.
 
-        A KeyboardInterrupt is no failure: the rank was interrupted.
+        A KeyboardInterrupt is not a failure: the rank was interrupted.
         """
         self._lifecycle.failed(failure)
 

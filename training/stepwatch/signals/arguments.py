@@ -22,7 +22,7 @@ def positive_seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0.0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of seconds above 0")
     return value
 
 

@@ -30,7 +30,7 @@ _FIELD = re.compile(r"([a-z][a-z0-9_]{0,62}):([iu][1248]|f[48]|S[1-9][0-9]{0,3})
 
 
 class LayoutError(ValueError):
-    """A description or a dtype that is no record layout."""
+    """A description or a dtype that is not a record layout."""
 
 
 Numbers = np.ndarray[tuple[int], np.dtype[Any]]

@@ -26,7 +26,7 @@ _FILE_PROBLEMS = {
 def file_problem(error: OSError | ValueError) -> str:
     """Return why a file cannot be read or written, in words, without its number and name."""
     if isinstance(error, UnicodeError):
-        return "it is no UTF-8 text"
+        return "it is not UTF-8 text"
     if isinstance(error, ValueError):
         return str(error)
     return _FILE_PROBLEMS.get(error.errno or 0) or (error.strerror or str(error)).lower()

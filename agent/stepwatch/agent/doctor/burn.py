@@ -62,7 +62,7 @@ def _of_devices(devices: Sequence[Mapping[str, Any]]) -> Iterator[Result]:
         text = (
             f"{device['device']}: {device['flops'] / 1e12:.3g} TFLOP/s, "
             f"{device['copied'] / 1e9:.3g} GB/s of copies, "
-            f"{device['tested_bytes'] >> 20} MiB of memory hold what is written"
+            f"{device['tested_bytes'] >> 20} MiB of memory hold written data"
         )
         if device["wrong"] or device["wrong_bytes"]:
             wrong = f"{device['wrong']} products and {device['wrong_bytes']} bytes are wrong"

@@ -42,7 +42,8 @@ def _ranks(environ: Mapping[str, str]) -> Iterator[Result]:
         if value is None:
             continue
         if not value.isdecimal():
-            yield _wrong("ranks", f"{name}={value[:20]!r} is no number", f"unset or correct {name}")
+            text = f"{name}={value[:20]!r} is not a number"
+            yield _wrong("ranks", text, f"unset or correct {name}")
             return
         numbers[name] = int(value)
     world, local = numbers.get("WORLD_SIZE"), numbers.get("LOCAL_WORLD_SIZE")
@@ -50,7 +51,7 @@ def _ranks(environ: Mapping[str, str]) -> Iterator[Result]:
         yield Result("ranks", Outcome.PASS, "no ranks are described here", problem=Problem.USER)
     elif numbers.get("RANK", 0) >= world:
         text = f"RANK={numbers['RANK']} of WORLD_SIZE={world}: ranks count from 0"
-        yield _wrong("ranks", text, "start as many ranks as WORLD_SIZE says")
+        yield _wrong("ranks", text, "start WORLD_SIZE ranks")
     elif local and (world % local or numbers.get("LOCAL_RANK", 0) >= local):
         text = f"LOCAL_WORLD_SIZE={local} does not fit WORLD_SIZE={world} or LOCAL_RANK"
         yield _wrong("ranks", text, "start the same number of ranks on every node")
@@ -73,7 +74,8 @@ def _rendezvous(environ: Mapping[str, str]) -> Result:
         text = "MASTER_ADDR is not set: torchrun or the launcher will"
         return Result("rendezvous", Outcome.PASS, text, problem=Problem.USER)
     if not port.isdecimal() or not 0 < int(port) < 65536:
-        return _wrong("rendezvous", f"MASTER_PORT={port[:20]!r} is no port", "set one from 1024 up")
+        text = f"MASTER_PORT={port[:20]!r} is not a port"
+        return _wrong("rendezvous", text, "set one from 1024 up")
     try:
         address = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
@@ -119,8 +121,8 @@ def _nccl(around: Surroundings) -> Iterator[Result]:
         if name not in documented:
             odd = True
             hint = closest_hint(name, documented, list_known=False)
-            text = f"{name} is no variable of NCCL's guide{f'; {hint}' if hint else ''}"
-            remedy = "NCCL ignores what it does not know: correct or unset it"
+            text = f"{name} is not a variable of NCCL's guide{f'; {hint}' if hint else ''}"
+            remedy = "NCCL ignores unknown variables: correct or unset it"
             yield Result("nccl", Outcome.WARN, text, remedy, source, Problem.USER)
         elif documented[name] and value not in ("", "0"):
             odd = True

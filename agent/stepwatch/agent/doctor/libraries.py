@@ -75,14 +75,14 @@ def _of_driver(versions: Mapping[str, Any], on_bus: int) -> Result:
     mismatch = _requirements()["mismatch"]
     if versions.get("driver_error") == mismatch["code"]:
         text = "the driver in the kernel and its library are of different versions"
-        remedy = "reboot, or load the driver's modules anew: it was upgraded while it ran"
+        remedy = "reboot, or reload the driver's modules: the driver was upgraded while it ran"
         return Result("driver", Outcome.FAIL, text, remedy, mismatch["source"])
     if versions.get("driver") is None and on_bus:
         why = versions.get("driver_says") or "nvidia-ml-py is not installed"
         text = f"{on_bus} NVIDIA device(s) on the PCI bus, and no driver that answers: {why}"
         return Result("driver", Outcome.FAIL, text, "load NVIDIA's driver, or install it")
     if versions.get("driver") is None:
-        return Result("driver", Outcome.PASS, "there is no NVIDIA driver here")
+        return Result("driver", Outcome.PASS, "this node has no NVIDIA driver")
     text = f"NVIDIA {versions['driver']}, CUDA up to {versions['driver_cuda']}"
     return Result("driver", Outcome.PASS, text)
 

@@ -100,7 +100,7 @@ def _clock() -> Result:
     except AttributeError:
         state = -1
     if state < 0:
-        return Result("clock", Outcome.UNKNOWN, "the kernel does not say", "", source)
+        return Result("clock", Outcome.UNKNOWN, "the kernel reports no value", "", source)
     if timex.status & _UNSYNCHRONISED:
         remedy = (
             "start chronyd or systemd-timesyncd; in a virtual machine, ask for the host's clock"

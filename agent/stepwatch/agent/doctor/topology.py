@@ -56,7 +56,7 @@ def _of_node(nodes: NumaNodes, cards: list[Card], devices: list[Function]) -> Re
     words = f"{len(nodes.cpus)} NUMA node(s), {cpus} CPUs, {len(devices)} device(s), cards: {named}"
     if not nodes.cpus:
         remedy = "mount the node's /sys"
-        return Result(NAME, Outcome.UNKNOWN, f"{words}: not said here", remedy, SOURCE)
+        return Result(NAME, Outcome.UNKNOWN, f"{words}: unknown on this node", remedy, SOURCE)
     return Result(NAME, Outcome.PASS, words, "", SOURCE)
 
 

@@ -21,7 +21,7 @@ def check(around: Surroundings) -> Iterator[Result]:
         value = around.environ.get(name, str(default))
         if not value.isdecimal() or len(value) > 9:
             odd = True
-            text = f"{name}={value[:20]!r} is no number"
+            text = f"{name}={value[:20]!r} is not a number"
             yield Result("watchdogs", Outcome.FAIL, text, f"unset or correct {name}", source,
                          Problem.USER)  # fmt: skip
             continue

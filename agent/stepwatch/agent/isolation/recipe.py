@@ -44,7 +44,7 @@ def build_probe(recipe: Recipe, ranks: RankProcesses) -> Probe:
     named = {name: _restored(argument, ranks) for name, argument in recipe["named"].items()}
     probe = target(*arguments, **named)
     if not isinstance(probe, Probe):
-        raise TypeError(f"{recipe['name']} is no probe")
+        raise TypeError(f"{recipe['name']} is not a probe")
     return probe
 
 

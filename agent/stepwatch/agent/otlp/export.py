@@ -119,7 +119,7 @@ class MetricsExporter:
             return
         self.dropped += len(points)
         if not self._down and not self._stopping.is_set():
-            logger.warning("the OTLP receiver takes no metrics; the rest of the agent goes on")
+            logger.warning("the OTLP receiver takes no metrics; the rest of the agent continues")
         self._down = True
 
     def _look_at(self, status: int, body: bytes) -> None:

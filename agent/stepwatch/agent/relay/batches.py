@@ -15,7 +15,7 @@ TRIES = 3
 class _Stage(Enum):
     NORMAL = "the oldest segments are sent"
     NEXT = "the second oldest is sent alone, to see whether only the oldest is refused"
-    AGAIN = "it was accepted: the oldest is sent alone once more"
+    AGAIN = "it was accepted: the oldest is sent alone again"
 
 
 class Batches:

@@ -69,11 +69,9 @@ def _of_certificate(error: ssl.SSLCertVerificationError, url: httpx.URL) -> str:
     if code == _NOT_YET:
         return f"{subject} is not valid yet: set the clock of this node or of who signed it"
     if code in (_OTHER_NAME, _OTHER_ADDRESS):
-        return (
-            f"{subject} is for another name: use that name in --collector, or have it signed anew"
-        )
+        return f"{subject} is for another name: use that name in --collector, or sign a new one"
     if code in _UNKNOWN_SIGNER:
-        return f"{subject} is signed by nobody trusted here: pass --ca FILE with the signer's"
+        return f"{subject} has no trusted signer: pass --ca FILE with the signer's"
     return f"{subject} is refused: {error.verify_message}"
 
 

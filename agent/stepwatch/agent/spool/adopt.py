@@ -50,7 +50,7 @@ def adopt(folder: Path) -> Adopted:
     for path in sorted([*folder.glob(f"*{WAITING}"), *folder.glob(f"*{HELD}")]):
         sequence = sequence_of(path)
         if sequence is None:
-            _set_aside(path, "its name is no sequence number", adopted)
+            _set_aside(path, "its name is not a sequence number", adopted)
             continue
         _sort(path, sequence, adopted)
     # A damaged header may name a job that never existed: it counts only if other segments name it.

@@ -53,7 +53,8 @@ class CursorFile:
             return {int(ring): int(seq) for ring, seq in state["cursors"].items()}
         except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
             raise ConfigurationError(
-                f"{self._path} is damaged ({error}); move the spool away: rings are then read anew"
+                f"{self._path} is damaged ({error}); move the spool away: the agent then reads the "
+                "rings again"
             ) from error
 
 

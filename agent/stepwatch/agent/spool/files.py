@@ -77,7 +77,7 @@ def read_segment(path: Path) -> bytes:
         SegmentError: it is a folder, a link or similar, which no agent wrote.
     """
     if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise SegmentError("it is no regular file")
+        raise SegmentError("it is not a regular file")
     return path.read_bytes()
 
 

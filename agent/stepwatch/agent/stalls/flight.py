@@ -70,7 +70,7 @@ def parse(body: bytes) -> Flight:
         raise ValueError("its answer is not a flight recorder's")
     entries = document.get("entries", [])
     if not isinstance(entries, list):
-        raise ValueError("its entries are no list")
+        raise ValueError("its entries are not a list")
     status = _dict(_dict(document.get("pg_status")).get(WORLD_GROUP))
     groups = _dict(document.get("pg_config"))
     parsed = (_entry(raw, groups) for raw in entries)

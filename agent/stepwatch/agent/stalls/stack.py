@@ -81,7 +81,7 @@ def parse(body: bytes) -> Stack:
         document = None
     threads = [item for item in document if _is_thread(item)] if type(document) is list else []
     if not threads:
-        return Stack(note="py-spy printed what is no stack")
+        return Stack(note="py-spy printed no stack")
     owners = [item for item in threads if item.get("owns_gil") is True]
     mains = [item for item in threads if item.get("thread_name") == "MainThread"]
     chosen = (owners or mains or threads)[0]
@@ -109,7 +109,7 @@ def _reason(output: str) -> str:
     if "permission denied" in lowered or "operation not permitted" in lowered:
         return REFUSED
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return f"py-spy failed: {lines[0] if lines else 'it did not say why'}"
+    return f"py-spy failed: {lines[0] if lines else 'without a reason'}"
 
 
 def _is_thread(item: Any) -> bool:

@@ -121,7 +121,7 @@ class Exporter:
                 self._down = False
                 return
             if not self._down:
-                logger.warning("the trace receiver takes no spans; the rest of the agent goes on")
+                logger.warning("the trace receiver takes no spans; the rest of the agent continues")
             self._down = True
             if self._refused or self._stopping.wait(delay):
                 break

@@ -81,7 +81,7 @@ class Health:
             return f"the polling loop has not gone round for {age:.0f} s"
         for thread in self._agent.threads:
             if thread.started and not thread.is_alive():
-                return f"the {thread.name} thread ended; the log says why"
+                return f"the {thread.name} thread ended; the log has the reason"
         return ""
 
     def checks(self) -> list[Check]:

@@ -12,11 +12,10 @@ _TEXTS = (
         FindingKind.DESYNC,
         Severity.PAGE,
         "its ranks wait for different collectives",
-        "The ranks disagree about what comes next: another order, operation or shape.",
-        "Every device of the job is paid for and idle. It never goes on by itself: at the "
-        "collective timeout it crashes.",
-        "Run `stepwatch incidents`: it names the rank that differs, and its collective. Look at it "
-        "before anybody restarts the job, since the evidence dies with the process.",
+        "The ranks disagree about the next collective: its order, operation or shape.",
+        "Every device of the job is paid for and idle. The job crashes at the collective timeout.",
+        "Run `stepwatch incidents`: it names the rank that differs, and its collective. Read it "
+        "before the job restarts: the evidence dies with the process.",
     ),
     # The launcher restarts the job once. A job that stays down pages: as a hang while ranks remain,
     # else as not restarted.
@@ -26,8 +25,8 @@ _TEXTS = (
         "a rank ended before the job did",
         "A rank's process died or raised an exception while the job runs.",
         "The launcher restarts all ranks; the steps since the newest verified checkpoint are lost.",
-        "Run `stepwatch status`: does a new attempt make steps? If not, do not wait for the "
-        "collective timeout: go on with the runbook.",
+        "Run `stepwatch status`: does a new attempt make steps? If not, continue with the "
+        "runbook before the collective timeout.",
         when_failed=True,
     ),
     # Every further step is wasted, and a new checkpoint holds the damage. There is no back-stop: an
@@ -36,21 +35,21 @@ _TEXTS = (
         FindingKind.SILENT_CORRUPTION,
         Severity.PAGE,
         "replicas that must agree differ",
-        "Parameters that data-parallel replicas hold in common are not the same on all of them.",
+        "Data-parallel replicas hold different values of the same parameters.",
         "The replicas train different models. Each checkpoint since the first difference may "
         "hold wrong numbers.",
-        "Run `stepwatch incidents`: it names the rank and the step. Keep the newest checkpoint "
-        "from before that step from being deleted, and take the node out.",
+        "Run `stepwatch incidents`: it names the rank and the step. Protect the newest "
+        "checkpoint before that step from deletion, and drain the node.",
     ),
     # A restart from a checkpoint costs minutes and frees the memory; a crash loop has its own
     # alert.
     AlertText(
         FindingKind.MEMORY_GROWTH,
         Severity.TICKET,
-        "the memory of a rank keeps growing",
+        "a rank's memory grows without end",
         "A rank's memory grows from step to step and would reach its limit.",
-        "When it reaches the limit, the rank is killed and the whole job restarts, over and over.",
-        "Run `stepwatch incidents`: it names the rank, device or host, and when it is full.",
+        "At the limit the kernel kills the rank, and the whole job restarts, repeatedly.",
+        "Run `stepwatch incidents`: it names the rank, the memory, and the time of its limit.",
     ),
     # The model's owner decides in the morning; non-finite numbers have their own page.
     AlertText(
@@ -58,20 +57,20 @@ _TEXTS = (
         Severity.TICKET,
         "its loss no longer falls as before",
         "The loss jumped, rises slowly or has reached a plateau.",
-        "The steps since then may have to be discarded and trained again.",
-        "Run `stepwatch incidents`: it names the step. What changed there: data, learning rate, "
-        "a restart?",
+        "The steps since then may be lost: the job has to train them again.",
+        "Run `stepwatch incidents`: it names the step. Look for a change there: data, learning "
+        "rate, a restart.",
     ),
     # A fault that stops the job pages as a hang or as not restarted, with this as its cause. This
     # ticket is for removing the node in working hours.
     AlertText(
         FindingKind.NODE_FAULT,
         Severity.TICKET,
-        "a node of it is at fault",
-        "A probe found a device, the kernel, a disk or a network port of a node at fault.",
-        "What runs on the node is slower than elsewhere, or ends with the next error. A job that "
-        "is started again there meets the same fault.",
-        "Run `stepwatch incidents`: it names the node, the part, what was read, and what to do. "
+        "one of its nodes has a fault",
+        "A probe found a fault of a device, the kernel, a disk or a network port.",
+        "Ranks on the node are slower than elsewhere, or end with the next error. A job that "
+        "restarts there meets the same fault.",
+        "Run `stepwatch incidents`: it names the node, the part, the reading and the action. "
         "Keep new jobs off the node first.",
     ),
 )

@@ -38,8 +38,11 @@ def _series(severity: str, burn: str, running: str = "1x40") -> dict[str, str]:
 
 
 _SEEN = f"SLO goodput burns at 15x. {_TEXT}"
-_FAST_WHAT = "an error budget goes fast"
+_FAST_WHAT = "an error budget burns fast"
 _WHAT = "an error budget will not last"
+_FIRST_ACTION = (
+    "Run `stepwatch slo JOB SLO`: it shows spending by cause, and the costliest incidents."
+)
 
 FAST = Alert(
     name=ALERT_BUDGET_BURNING_FAST,
@@ -50,8 +53,8 @@ FAST = Alert(
     keep_firing_seconds=300,
     summary=f"Job {JOB_TEMPLATE}: {_FAST_WHAT}",
     description=_WHICH + _TEXT,
-    impact="Within hours the SLO's whole budget is gone: device-time is lost at this moment.",
-    first_action="Run `stepwatch slo JOB SLO`: what ate the budget, and which incidents cost most.",
+    impact="The SLO's whole budget is gone within hours: device-time is lost now.",
+    first_action=_FIRST_ACTION,
     cases=(
         Case(
             "two percent of the budget in an hour",
@@ -78,8 +81,8 @@ SLOW = Alert(
     keep_firing_seconds=300,
     summary=f"Job {JOB_TEMPLATE}: {_WHAT}",
     description=_WHICH + _TEXT,
-    impact="At this rate the SLO is missed before its window ends; device-time is lost meanwhile.",
-    first_action="Run `stepwatch slo JOB SLO`: what ate the budget, and which incidents cost most.",
+    impact="At this rate the SLO is missed before its window ends.",
+    first_action=_FIRST_ACTION,
     cases=(
         Case(
             "ten percent of the budget in three days",
@@ -130,7 +133,7 @@ def _sums(good: str, running: str = "1x400") -> dict[str, str]:
 
 _WASTES = "wastes more device-time than it did"
 _WASTE_TEXT = (
-    f"In the last hour more than {WASTE_SHARE:.0%} of it were not productive, and more than "
+    f"In the last hour more than {WASTE_SHARE:.0%} of it was unproductive, and more than "
     f"{WASTE_RATIO:g} times as much as in the day before."
 )
 _WASTED = (Fired({JOB: "llama"}, f"Job llama {_WASTES}", _WASTE_TEXT),)
@@ -150,8 +153,8 @@ COST = Alert(
     keep_firing_seconds=1800,
     summary=f"Job {JOB_TEMPLATE} {_WASTES}",
     description=_WASTE_TEXT,
-    impact="The same work costs more: restarts, stalls or slow ranks take what is paid for.",
-    first_action="Run `stepwatch report`: what device-time went to, by cause and money.",
+    impact="The same work costs more: restarts, stalls or slow ranks take paid device-time.",
+    first_action="Run `stepwatch report`: it shows device-time and money by cause.",
     cases=(
         Case(
             "from one percent to half", _sums("0+297x336 99942+150x60"), _AT_30_HOURS, _WASTED, 300

@@ -34,12 +34,12 @@ ALERT = Alert(
     summary=f"Job {JOB_TEMPLATE}: {_WHAT}",
     description=_DESCRIPTION,
     impact=(
-        "A restart would lose all work since the last one that verified, more with every step: "
-        "beyond the recovery point objective of two intervals."
+        "A restart would lose all work since the last verified checkpoint. The loss exceeds the "
+        "recovery point objective of two intervals and grows with every step."
     ),
     first_action=(
-        "Run `stepwatch status JOB`: which checkpoint verified last? Keep it from being deleted, "
-        "and do not restart the job before one verifies."
+        "Run `stepwatch status JOB`: it names the last verified checkpoint. Protect it from "
+        "deletion, and do not restart the job before another one verifies."
     ),
     cases=(
         Case(

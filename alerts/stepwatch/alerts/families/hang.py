@@ -69,7 +69,7 @@ def _without_collector(steps: str, open_incidents: str = "0x3 1x7 stale") -> dic
 
 
 _FIRED_UNSEEN = Fired(
-    {JOB: "llama"}, "Job llama hangs: it makes no progress", "For how long is unknown."
+    {JOB: "llama"}, "Job llama hangs: it makes no progress", "The duration is unknown."
 )
 
 ALERT = Alert(
@@ -96,12 +96,12 @@ ALERT = Alert(
         f"{{{{ with printf `max({SECONDS_WITHOUT_PROGRESS.name}{{{JOB}=%q}})` $labels.{JOB} "
         "| query }}"
         "No rank changed its step or phase for {{ . | first | value | humanizeDuration }}."
-        "{{ else }}For how long is unknown.{{ end }}"
+        "{{ else }}The duration is unknown.{{ end }}"
     ),
-    impact="Every device of the job is paid for and idle; after the collective timeout it crashes.",
+    impact="Every device of the job is paid for and idle. At the collective timeout it crashes.",
     first_action=(
-        "Run `stepwatch incidents`: it names the rank that did not arrive. Look at it before "
-        "anybody restarts the job, since the evidence dies with the process."
+        "Run `stepwatch incidents`: it names the rank that did not arrive. Read it before the "
+        "job restarts: the evidence dies with the process."
     ),
     cases=(
         Case(
@@ -123,7 +123,7 @@ ALERT = Alert(
             fired=(_fired("2m 45s"),),
         ),
         Case(
-            name="it goes on while the incident closes and reopens",
+            name="the alert stays while the incident closes and reopens",
             series=_series("0x3 1x5 0x4 1x80", "20x90"),
             at_seconds=240,
             fired=(_fired("20s"),),
@@ -143,7 +143,7 @@ ALERT = Alert(
             fired=(_FIRED_UNSEEN,),
         ),
         Case(
-            name="no alert after the collector died and the ranks went on",
+            name="no alert after the collector died and the ranks continued",
             series=_without_collector("7x20 8+1x100"),
             at_seconds=_DEAD_SECONDS + 600,
         ),

@@ -62,10 +62,10 @@ _TEXT = AlertText(
     Severity.PAGE,
     "its numbers are no longer finite",
     "A rank holds NaN or Inf in its loss or gradients.",
-    "Without a guard in the trainer the parameters are lost from this step on, and each "
-    "checkpoint written now keeps the damage.",
-    "Run `stepwatch incidents`: it names the first rank and step. Keep the newest checkpoint "
-    "from before that step from being deleted.",
+    "Without a guard in the trainer the parameters are lost from this step on, and each new "
+    "checkpoint holds the damage.",
+    "Run `stepwatch incidents`: it names the first rank and step. Protect the newest "
+    "checkpoint before that step from deletion.",
 )
 _JOB = f'{{{JOB}="llama"}}'
 _FIRED = (Fired({JOB: "llama"}, f"Job llama: {_TEXT.headline}", _TEXT.description),)
@@ -151,8 +151,8 @@ _CASES = (
         situation=Situation.RESTART,
     ),
     Case("no alert while nothing is counted", _counts("0x80") | _collector("0x80", "1x80"), 900),
-    Case("no alert on what was long ago", _counts("0x8 3x100"), 1200),
-    Case("no alert on what a Prometheus finds that was just started", _counts("_x2 3x80"), 300),
+    Case("no alert on an old value", _counts("0x8 3x100"), 1200),
+    Case("no alert on the first value that a restarted Prometheus finds", _counts("_x2 3x80"), 300),
     Case("it rises after Prometheus was started", _counts("_x2 3x8 4x80"), 300, _FIRED),
 )
 

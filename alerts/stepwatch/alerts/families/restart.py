@@ -49,22 +49,22 @@ NOT_RESTARTED = Alert(
     summary=f"Job {JOB_TEMPLATE} {_WHAT}",
     description=_DESCRIPTION,
     impact=(
-        "Nothing trains any more. Its devices are idle or released; the job does not continue by "
+        "Training has stopped. The devices are idle or released. The job does not continue by "
         "itself."
     ),
     first_action=(
-        "Run `stepwatch incidents`: it names the rank that failed first, and why. What fails at "
-        "each start must be fixed before the job is submitted again."
+        "Run `stepwatch incidents`: it names the rank that failed first, and the reason. Fix a "
+        "failure that repeats at each start before the next submission."
     ),
     cases=(
         Case(
-            name="nobody restarts a failed job",
+            name="a failed job is not restarted",
             series=_series("_x10 0+15x80", "1x10 0x80"),
             at_seconds=600,
             fired=(Fired({JOB: "llama"}, f"Job llama {_WHAT}", _DESCRIPTION),),
         ),
         Case(
-            name="it goes on while a collector loses sight of the job",
+            name="the alert stays while a collector loses sight of the job",
             series=_series("_x10 0+15x30 _x3 495+15x40", "1x10 0x90"),
             at_seconds=660,
             fired=(Fired({JOB: "llama"}, f"Job llama {_WHAT}", _DESCRIPTION),),
@@ -150,10 +150,10 @@ CRASH_LOOP = Alert(
     keep_firing_seconds=300,
     summary=f"Job {JOB_TEMPLATE} {_LOOPS}",
     description=_LOOP_TEXT,
-    impact="Devices are paid for and load, restore and fail: little or nothing is trained.",
+    impact="Devices are paid for, but only load, restore and fail: training makes little progress.",
     first_action=(
-        "Run `stepwatch incidents`: does each attempt fail at the same rank or step? Then stop the "
-        "job: the next restart ends the same way."
+        "Run `stepwatch incidents`: if each attempt fails at the same rank or step, stop the job: "
+        "the next restart ends the same way."
     ),
     cases=(
         Case("the fourth attempt begins", _attempts(*_FOUR), 1080, _LOOPED),
@@ -185,7 +185,7 @@ CRASH_LOOP = Alert(
         ),
         Case("no alert after two restarts", _attempts(*_THREE), 1500),
         Case(
-            "it resolves when the last attempt goes on",
+            "it resolves when the last attempt continues",
             _attempts(*_FOUR),
             2700,
         ),

@@ -34,7 +34,7 @@ _HOW_MUCH = (
     " The worst takes {{ . | first | value | humanize }} times as long as its peers."
     "{{ end }}"
 )
-_ALWAYS = "The slowest rank sets the pace of all the others."
+_ALWAYS = "The slowest rank sets the pace of all others."
 
 
 _IN_SLOT = f'{{{JOB}="llama",{SLOT}="0",{PHASE}="forward",{CAUSE}="cpu-contention"}}'
@@ -63,7 +63,7 @@ ALERT = Alert(
     keep_firing_seconds=300,
     summary=f"Job {{{{ $labels.{JOB} }}}}: a rank slows the others down",
     description=_ALWAYS + _WHO + _HOW_MUCH,
-    impact="Every device of the job waits for this rank in each step; nothing is lost but time.",
+    impact="Every device of the job waits for this rank in each step. Only time is lost.",
     first_action="Run `stepwatch incidents`: it names rank, node, phase and cause.",
     cases=(
         Case(

@@ -56,7 +56,7 @@ def _series(newest: str, coverage: str, running: str, jobs: str = "1x40") -> dic
 
 
 _WHICH = f"{{{{ with $labels.{JOB} }}}}Job {{{{ . }}}}{{{{ else }}}}Every job{{{{ end }}}}"
-_DESCRIPTION = "Everything that stepwatch shows about it is out of date: its state is unknown."
+_DESCRIPTION = "Every view of it is out of date: its state is unknown."
 _JOB_LOST = Fired({JOB: "llama"}, "Job llama: telemetry is missing", _DESCRIPTION)
 
 ALERT = Alert(
@@ -75,7 +75,7 @@ ALERT = Alert(
     keep_firing_seconds=120,
     summary=f"{_WHICH}: telemetry is missing",
     description=_DESCRIPTION,
-    impact="A hang or a straggler would go unnoticed. The training itself is not affected.",
+    impact="Nothing would detect a hang or a straggler. Training itself is not affected.",
     first_action=(
         "Run `stepwatch status`: no answer points to the collector, a stale job to an agent."
     ),
@@ -121,7 +121,7 @@ ALERT = Alert(
             fired=(_JOB_LOST,),
         ),
         Case(
-            name="a running job leaves the metrics, and with it its class, which pages nobody",
+            name="a running job leaves the metrics, and with it its class, which does not page",
             series=_series("0+15x8 stale", "1x8 stale", "1x8 stale")
             | {JOB_INFO.name + f'{{{JOB}="llama"}}': "1x8 stale"},
             at_seconds=300,

@@ -18,7 +18,7 @@ from stepwatch.signals.names import (
 _COUNTERS = (AGENT_SPOOL_DROPPED, AGENT_OVERRUNS, AGENT_REFUSED, AGENT_THREAD_FAILURES)
 _NODE_TEMPLATE = f"{{{{ $labels.{NODE} }}}}"
 _WHAT = "the agent loses records, or cannot read a source"
-_TEXT = "What it loses is missing in what is shown of the node's ranks."
+_TEXT = "Lost records are missing in every view of the node's ranks."
 _READ = (
     f"{{{{ range printf `max by (probe, reason) ({PROBE_UNKNOWN.name}{{{NODE}=%q}}) > 0` "
     f"$labels.{NODE} | query | sortByLabel `probe` }}}}"

@@ -38,9 +38,9 @@ _GAUGES = (
         UNSENT_SECONDS,
         "A notice waits for {{ time }}: is its receiver up?",
     ),
-    (COLLECTOR_SILENCE_OLDEST, SILENCE_SECONDS, "A silence has kept pages back for {{ time }}."),
-    (COLLECTOR_INGEST_SECONDS, INGEST_SECONDS, "To store what an agent sends takes {{ . }} s."),
-    (COLLECTOR_ASKED_FLUSH_SECONDS, 0.0, "Agents are asked to send every {{ . }} s only."),
+    (COLLECTOR_SILENCE_OLDEST, SILENCE_SECONDS, "A silence has held pages for {{ time }}."),
+    (COLLECTOR_INGEST_SECONDS, INGEST_SECONDS, "Storing an agent's request takes {{ . }} s."),
+    (COLLECTOR_ASKED_FLUSH_SECONDS, 0.0, "The collector asks agents to send every {{ . }} s only."),
     (COLLECTOR_EVALUATION_SECONDS, LAG_SECONDS, "An evaluation takes {{ . }} s."),
 )
 """Metric, its limit, and the sentence about a value above the limit."""
@@ -74,8 +74,8 @@ def _given_up(cause: str) -> str:
     return f'{COLLECTOR_NOTICES_GIVEN_UP.name}{{{CAUSE}="{cause}"}}'
 
 
-_WHAT = "The collector does not do all that it should"
-_TEXT = "Jobs may be unwatched although their telemetry arrives."
+_WHAT = "A part of the collector fails or is late"
+_TEXT = "Jobs may be without detection although their telemetry arrives."
 _LOST = f'{COLLECTOR_NOTICES_GIVEN_UP.name}{{{CAUSE}=~"refused|unanswered|unsent"}}'
 """Notices that were due but not sent: not silenced, not acknowledged, and still relevant."""
 _CONDITIONS = (
@@ -98,8 +98,8 @@ ALERT = Alert(
     keep_firing_seconds=300,
     summary=_WHAT,
     description="".join(_sentence(*condition) for condition in _CONDITIONS) + _TEXT,
-    impact="Verdicts, metrics or notices are late or missing for some jobs; training goes on.",
-    first_action="Read the description, then the collector's log: `stepwatch status` says who.",
+    impact="Some jobs' verdicts, metrics or notices are late or missing. Training continues.",
+    first_action="Read the description, then the log of the collector in `stepwatch status`.",
     cases=(
         Case(
             "a job is quarantined",
@@ -123,13 +123,13 @@ ALERT = Alert(
             "a silence was forgotten",
             {COLLECTOR_SILENCE_OLDEST.name: "605000+15x40"},
             420,
-            _fired("A silence has kept pages back for 7d 0h 10m 20s."),
+            _fired("A silence has held pages for 7d 0h 10m 20s."),
         ),
         Case(
-            "what agents send is stored slowly",
+            "agents' requests are stored slowly",
             {COLLECTOR_INGEST_SECONDS.name: "0.1x8 8x40"},
             420,
-            _fired("To store what an agent sends takes 8 s."),
+            _fired("Storing an agent's request takes 8 s."),
         ),
         Case(
             "it flaps",
@@ -162,7 +162,7 @@ ALERT = Alert(
             420,
             _fired("2 notices of incidents did not arrive."),
         ),
-        Case("no alert for what a silence kept back", {_given_up("silenced"): "9x40"}, 420),
+        Case("no alert for notices that a silence holds", {_given_up("silenced"): "9x40"}, 420),
         Case("no alert while a page is late by a minute", {_waits("oncall"): "0+15x4 0x40"}, 300),
         Case(
             "no alert while nothing is known",

@@ -6,7 +6,7 @@ from stepwatch.alerts.spec import Alert, Case, Fired, Severity, Situation
 from stepwatch.signals.names import ALERT_WATCHDOG, COLLECTOR_JOBS
 
 _SUMMARY = "The alert that always fires"
-_DESCRIPTION = "Whoever no longer receives it has lost Prometheus, Alertmanager or the way to them."
+_DESCRIPTION = "A receiver that misses it has lost Prometheus, Alertmanager or the way to them."
 
 ALERT = Alert(
     name=ALERT_WATCHDOG,
@@ -18,7 +18,7 @@ ALERT = Alert(
     summary=_SUMMARY,
     description=_DESCRIPTION,
     impact="None while it arrives. Without it no other alert arrives either.",
-    first_action="Nothing while it arrives. Where it stopped: is Prometheus up, is Alertmanager?",
+    first_action="None while it arrives. If it stopped, check Prometheus and Alertmanager.",
     cases=(
         Case(
             "nothing is scraped",

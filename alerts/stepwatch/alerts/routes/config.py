@@ -44,7 +44,7 @@ def config_text(site: Site, source: str) -> str:
     """
     alerting = site.alerting
     if alerting is None:
-        raise UsageError(f"{source}:1: alerting: is missing; say who receives alerts")
+        raise UsageError(f"{source}:1: alerting: is missing; name the receivers of alerts")
     document = {
         "templates": [TEMPLATE_FILE],
         "route": {

@@ -27,7 +27,7 @@ def problems(name: str, schedule: Schedule) -> Iterator[tuple[Place, str]]:
     wrong = list(_wrong_times(schedule))
     yield from wrong
     if not wrong and _always(schedule):
-        problem = f"schedule {name} never ends: nobody would ever be notified; leave some hours out"
+        problem = f"schedule {name} never ends and mutes all notifications; leave some hours out"
         yield ("times",), problem
 
 
@@ -36,7 +36,7 @@ def _wrong_times(schedule: Schedule) -> Iterator[tuple[Place, str]]:
         place: Place = ("times", number)
         for day in times.days:
             if day not in DAYS:
-                yield (*place, "days"), f"{day[:80]!r} is no day; write such as monday"
+                yield (*place, "days"), f"{day[:80]!r} is not a day; write such as monday"
         clock = {"from": _minutes(times.from_), "until": _minutes(times.until)}
         for key, minutes in clock.items():
             if minutes is None:

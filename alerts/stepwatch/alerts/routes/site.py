@@ -62,7 +62,7 @@ def read_site(path: Path, slos: Path | None = None) -> Site:
         raise UsageError(why) from error
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{path}: cannot be read: it is no UTF-8 text; pass --site FILE"
+            f"{path}: cannot be read: it is not UTF-8 text; pass --site FILE"
         ) from error
 
 
@@ -116,7 +116,7 @@ def _problems(site: _SiteDocument) -> Iterator[tuple[Place, str]]:
 def _labels(alerting: Alerting) -> Iterator[tuple[Place, str]]:
     for name, value in alerting.labels.items():
         if re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name) is None or name.startswith("__"):
-            problem = "it is no name of a label; write letters, digits and _, a letter first"
+            problem = "it is not a name of a label; write letters, digits and _, a letter first"
             yield ("labels", name), problem
         elif name in _RESERVED:
             yield ("labels", name), "alerts have this label already; write another name"
@@ -147,7 +147,7 @@ def _routes(alerting: Alerting, site: _SiteDocument) -> Iterator[tuple[Place, st
     for number, route in enumerate(alerting.routes):
         place: Place = ("routes", number)
         if route.page is None and route.ticket is None:
-            yield place, "nobody receives it; give it page, ticket or both"
+            yield place, "it has no receiver; give it page, ticket or both"
         if route.team is not None and route.team not in teams:
             problem = (
                 f"no owner has the team {route.team[:80]!r}; {closest_hint(route.team, teams)}"
@@ -174,7 +174,7 @@ def _never_ending(
     muting = [alerting.schedules[name] for name in names]
     wrong = any(True for schedule in muting for _ in schedules.problems("", schedule))
     if len(muting) > 1 and not wrong and schedules.never_end(muting):
-        problem = f"{', '.join(names)} leave no hour out together: nobody would ever be notified"
+        problem = f"{', '.join(names)} together leave no hour out and mute all notifications"
         yield place, f"{problem}; leave one out"
 
 

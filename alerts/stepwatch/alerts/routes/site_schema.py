@@ -21,14 +21,14 @@ class Strict(BaseModel):
 
 def _file(text: str) -> str:
     if not PurePosixPath(text).is_absolute() or not text.isprintable():
-        raise ValueError("it is no absolute path")
+        raise ValueError("it is not an absolute path")
     return text
 
 
 def _url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or not text.isprintable():
-        raise ValueError("it is no http or https address")
+        raise ValueError("it is not an http or https address")
     if parts.password is not None:
         raise ValueError("it holds a password")
     return text
@@ -36,14 +36,14 @@ def _url(text: str) -> str:
 
 def _duration(text: str) -> str:
     if re.fullmatch(r"[1-9]\d{0,3}[smh]", text) is None:
-        raise ValueError(f"{text[:80]!r} is no duration")
+        raise ValueError(f"{text[:80]!r} is not a duration")
     return text
 
 
 def _target(text: str) -> str:
     match = re.fullmatch(r"0\.(\d{2})(\.\d+)?", text)
     if match is None or int(match[1]) < int(OLDEST.split(".")[1]):
-        raise ValueError(f"{text[:80]!r} is no version from {OLDEST} on")
+        raise ValueError(f"{text[:80]!r} is not a version from {OLDEST} on")
     return f"0.{match[1]}"
 
 

@@ -100,9 +100,9 @@ def _phases(phases: Sequence[Mapping[str, Any]], steps: Sequence[int]) -> str:
 
 def _changes(comparison: Mapping[str, Any]) -> str:
     if not comparison["are_described"]:
-        return "what changed: unknown, as nothing is recorded of what a run was made of"
+        return "changes: unknown, as a run has no recorded facts"
     if not comparison["changes"]:
-        return "what changed: nothing that is recorded (configuration, code, data, environment)"
+        return "changes: none in the recorded facts (configuration, code, data, environment)"
     rows = [
         [change["name"], *(_cut(change[side]) for side in ("before", "after"))]
         for change in comparison["changes"][:_MOST_CHANGES]

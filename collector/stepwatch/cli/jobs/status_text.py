@@ -58,7 +58,7 @@ def unread_words(part: dict[str, Any]) -> str:
     return (
         f"segments {part['first']} to {part['last']} of its log could not be read "
         f"({part['segments']}, {text.clock(part['from_s'])} to {text.clock(part['until_s'])}): "
-        "their steps are missing; stepwatch store verify says why"
+        "their steps are missing; stepwatch store verify shows the reason"
     )
 
 

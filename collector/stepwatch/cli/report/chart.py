@@ -59,7 +59,7 @@ def days_chart(days: Sequence[Mapping[str, Any]], causes: Sequence[str]) -> str:
                 f'<text x="{x + wide / 2:.1f}" y="{HEIGHT - 6}" '
                 f'text-anchor="middle">{name[5:]}</text>'
             )
-    label = "Device-hours by day and by what they went to"
+    label = "Device-hours by day and cause"
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
         f"{''.join(parts)}</svg>"

@@ -318,8 +318,8 @@ _ADVICE = {
     "start-up": "cache compiled code and images near the nodes; look at the first step's length",
     "redone-after-restart": "save more often, and asynchronously: steps since the last good save "
     "are done twice",
-    "stall": "stepwatch incidents says which rank did not arrive; drain nodes that are named again "
-    "and again",
+    "stall": "stepwatch incidents names the rank that did not arrive; drain nodes that it names "
+    "repeatedly",
     "straggling": "stepwatch incidents names the rank that the others wait for, and its node",
     "exposed-communication": "overlap transfers with backward; look at slow-collective incidents",
     "bubble": "more microbatches a step, or stages of equal work",

@@ -42,7 +42,8 @@ def silence(url: str, about: Mapping[str, str], request: Mapping[str, Any], now:
     try:
         return str(answer.json()["silenceID"])[:80]
     except (ValueError, KeyError, TypeError) as error:
-        raise SourceError(f"what answers at {url} is no Alertmanager; pass its base URL") from error
+        problem = f"the server at {url} is not an Alertmanager; pass its base URL"
+        raise SourceError(problem) from error
 
 
 def expire(url: str, identity: str) -> None:
@@ -69,7 +70,7 @@ def _send(
         ) as client:
             answer = client.request(method, url.rstrip("/") + path, **sent)
     except httpx.InvalidURL as error:
-        raise UsageError(f"{url[:200]!r} is no URL: {error}") from error
+        raise UsageError(f"{url[:200]!r} is not a URL: {error}") from error
     except httpx.HTTPError as error:
         raise SourceError(
             f"no Alertmanager answers at {url} ({type(error).__name__}); pass its base URL"

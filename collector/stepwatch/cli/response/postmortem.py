@@ -12,7 +12,7 @@ from stepwatch.cli.response import runbook_steps
 from stepwatch.cli.response.incident_text import story
 from stepwatch.runbooks.markdown import Markdown
 
-_NOT_STORED = "unknown: the job is no longer in live state"
+_NOT_STORED = "unknown: the job has left the live state"
 _ITEM, _TO_DO = "- ", "- [ ] "
 _ABOUT = ("job", "node", "kind")
 
@@ -116,9 +116,9 @@ def _actions(incident: dict[str, Any], collector: str) -> Iterator[str]:
     """Yield the runbook's mitigations and questions on follow-up, as draft action items."""
     for step in runbook_steps.steps(incident, runbook_steps.MITIGATION, collector):
         yield Markdown(step.text)
-    yield f"Is the runbook {incident['runbook']} right? Correct what was not."
+    yield f"Is the runbook {incident['runbook']} right? Correct its errors."
     if incident["detected_after_seconds"] > 60.0:
-        yield "It took over a minute to detect: what would have shown it sooner?"
+        yield "Detection took over a minute: which signal would have shown the fault sooner?"
 
 
 def _covering(material: Material) -> list[dict[str, Any]]:

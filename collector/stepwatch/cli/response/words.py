@@ -13,7 +13,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 def add_by_argument(parser: argparse.ArgumentParser) -> None:
     """Declare `--by`."""
     parser.add_argument(
-        "--by", default=me(), metavar="NAME", help=f"who says so, for the record [{me()}]"
+        "--by", default=me(), metavar="NAME", help=f"your name, for the record [{me()}]"
     )
 
 

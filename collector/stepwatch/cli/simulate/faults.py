@@ -82,7 +82,7 @@ FAULTS: dict[str, type[Fault]] = {
 
 
 def parse(text: str) -> Fault | None:
-    """Parse `name[:key=value,...]`; `none` is no fault.
+    """Parse `name[:key=value,...]`; `none` is not a fault.
 
     Raises:
         UsageError: unknown name or key, or an invalid value; the message names the nearest match.

@@ -23,7 +23,7 @@ def in_full(job: Document, slo: Document, width: int = text.NARROW) -> str:
     ]
     eaten = list(_eaten(job))
     if eaten:
-        lines += ["", text.table(["what device-time of the job went to", "", ""], eaten, "")]
+        lines += ["", text.table(["device-time of the job by cause", "", ""], eaten, "")]
     if slo["incidents"]:
         lines += ["", _incidents(slo)]
     lines += ["", *_audit(slo, width)]

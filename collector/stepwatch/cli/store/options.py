@@ -21,7 +21,7 @@ def add_keep_arguments(parser: argparse.ArgumentParser) -> None:
         ("segments", 14.0, "what agents sent"),
         ("slices", None, "good and total seconds of each SLI"),
         ("incidents", None, "incidents that are resolved"),
-        ("pinned", 90.0, "what agents sent around a kept incident"),
+        ("pinned", 90.0, "segments around a kept incident"),
     ):
         shown = FOREVER if default is None else f"{default:.0f}"
         parser.add_argument(

@@ -20,7 +20,7 @@ def verify(store: Store, arguments: argparse.Namespace) -> int:
 
     damage, payloads = list(problems(store.engine)), payloads_of(store, arguments)
     if arguments.repair and payloads is None:
-        raise UsageError("--repair needs --payloads: it removes what nothing refers to there")
+        raise UsageError("--repair needs --payloads: it removes unreferenced objects there")
     if payloads is not None and arguments.repair:
         if payloads.remove_orphans(time.time()) is None:
             raise StoreError("a collector puts segments together just now; run it again")

@@ -35,7 +35,7 @@ def ready_text(plan: Plan) -> str:
             "      static_configs:",
             f"        - targets: [{targets}]",
             "",
-            "What happens follows, a line each. Ctrl-C stops everything and keeps the store.",
+            "Events follow, a line each. Ctrl-C stops everything and keeps the store.",
         ]
     )
 

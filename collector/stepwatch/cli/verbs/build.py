@@ -68,11 +68,11 @@ def run(arguments: argparse.Namespace) -> int:
     kinds = artefacts.KINDS if arguments.what == "all" else (arguments.what,)
     root = artefacts.checkout(Path.cwd())
     if arguments.out is None and root is None:
-        raise UsageError("this is no checkout of stepwatch; say where to write with --out DIR")
+        raise UsageError("this is not a checkout of stepwatch; name a folder with --out DIR")
     if arguments.site is None and arguments.what == artefacts.ROUTES:
-        raise UsageError("routes are of a site; say who receives alerts with --site FILE")
+        raise UsageError("routes need a site file with the receivers of alerts; pass --site FILE")
     if arguments.site is not None and arguments.out is None:
-        raise UsageError("a checkout holds no files of a site; say where to write with --out DIR")
+        raise UsageError("a checkout holds no site's files; name a folder with --out DIR")
     links = artefacts.links_of(arguments)
     for artefact in artefacts.build(links, kinds, arguments.site, arguments.slo):
         path = _place(artefact, arguments.out, root)

@@ -62,7 +62,7 @@ def _verdict(tree: closure.Tree, problems: int) -> str:
 def _root(folder: Path | None) -> Path:
     root = folder if folder is not None else artefacts.checkout(Path.cwd())
     if root is None or not (root / artefacts.RUNBOOK_PAGES).is_dir():
-        raise UsageError("this is no checkout of stepwatch; name one with --root DIR")
+        raise UsageError("this is not a checkout of stepwatch; name one with --root DIR")
     return root
 
 

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--receivers",
         type=Path,
         metavar="FILE",
-        help="who is paged without Prometheus: PagerDuty, Slack, webhooks, Alertmanager; TOML",
+        help="receivers of pages: PagerDuty, Slack, webhooks, Alertmanager; TOML",
     )
     parser.add_argument(
         "--slo", type=Path, metavar="DIR", help="SLO documents, *.yaml; SIGHUP reads them again"
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=os.environ.get(places.ENV_RATES) or None,
         metavar="FILE",
-        help=f"rate card in TOML: what incidents and tokens cost [{places.ENV_RATES}]",
+        help=f"rate card in TOML: the prices of incidents and tokens [{places.ENV_RATES}]",
     )
     options.add_keep_arguments(parser)
     options.add_compaction_argument(parser)
@@ -147,10 +147,10 @@ def read_again(
     try:
         service.ask_for(_asked(folder, site, rates))
     except ConfigurationError as error:
-        logging.error("what was asked of jobs before stays in force: %s", error)
+        logging.error("the previous objectives stay in force: %s", error)
         service.ask_for(None)
     except CONTAINED:  # in a signal handler it would end the collector
-        logging.exception("what was asked of jobs before stays in force: a defect of stepwatch")
+        logging.exception("the previous objectives stay in force: a defect of stepwatch")
         service.ask_for(None)
     else:
         logging.info("read the objectives again")

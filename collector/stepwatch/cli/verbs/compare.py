@@ -76,7 +76,7 @@ def _bound(words: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:
-        problem = f"{words[:40]!r} is no share; write one such as 0.05, or 5%"
+        problem = f"{words[:40]!r} is not a share; write one such as 0.05, or 5%"
         raise argparse.ArgumentTypeError(problem)
     return share
 
@@ -89,7 +89,7 @@ def _read(arguments: argparse.Namespace, name: str) -> dict[str, Any]:
         return document
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f"{path}: larger than {_MOST_BYTES >> 20} MiB; it is no run")
+            raise UsageError(f"{path}: larger than {_MOST_BYTES >> 20} MiB; it is not a run")
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: {file_problem(error)}; write it with --save") from error

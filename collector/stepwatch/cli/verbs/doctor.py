@@ -85,10 +85,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only",
         choices=("node", "user"),
-        help="what concerns whoever runs the nodes, or whoever starts the job",
+        help="only checks for the nodes' operator, or for the job's owner",
     )
     parser.add_argument(
-        "--strict", action="store_true", help="what warns or is unknown counts as failed, too"
+        "--strict", action="store_true", help="warnings and unknown results count as failed, too"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

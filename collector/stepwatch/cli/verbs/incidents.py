@@ -76,13 +76,13 @@ def _shown_alone(arguments: argparse.Namespace) -> None:
     """Use the only word as the id.
 
     Raises:
-        UsageError: there is one word too many, or it is no act.
+        UsageError: there is one word too many, or it is not an act.
     """
     word = arguments.act
     if word in _BY_ITSELF:
         raise UsageError(
-            "no one can resolve an incident: it resolves when its detector finds it no more; "
-            "`stepwatch incidents mitigate ID TEXT` notes what was done"
+            "an incident cannot be resolved by hand: its detector resolves it; "
+            "`stepwatch incidents mitigate ID TEXT` adds a note"
         )
     if arguments.about or arguments.id:
         hint = closest_hint(word[:40], EVENT_OF)

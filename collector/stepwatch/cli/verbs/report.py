@@ -94,7 +94,7 @@ def _since(words: str) -> int:
     try:
         return int(datetime.strptime(words, "%Y-%m-%d").replace(tzinfo=UTC).timestamp())
     except ValueError:
-        problem = f"{words[:40]!r} is no day; write one, as 2026-11-01, or how many, as 14d"
+        problem = f"{words[:40]!r} is not a day; write one, as 2026-11-01, or how many, as 14d"
         raise argparse.ArgumentTypeError(problem) from None
 
 

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--{key}", default="", metavar="NAME", help=f"only of this {key}, known or not"
         )
     parser.add_argument("--for", dest="seconds", type=lasting, metavar="TIME", help="such as 2h")
-    parser.add_argument("--why", metavar="TEXT", help="the reason, for whoever asks later")
+    parser.add_argument("--why", metavar="TEXT", help="the reason, for the record")
     add_by_argument(parser)
     parser.add_argument("--list", action="store_true", help="those in force")
     parser.add_argument("--expire", metavar="ID", help="end this one now")

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--site", type=Path, metavar="FILE", help="with check: the site file over one folder"
     )
     parser.add_argument(
-        "--definitions", action="store_true", help="what each SLI is, and where it misleads"
+        "--definitions", action="store_true", help="each SLI's definition and its limits"
     )
     add_source_arguments(parser)
 

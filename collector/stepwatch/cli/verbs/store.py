@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             )
         if name == "prune":
             action_parser.add_argument(
-                "--dry-run", action="store_true", help="only say what would go"
+                "--dry-run", action="store_true", help="only show the data to be removed"
             )
             add_keep_arguments(action_parser)
         action_parser.add_argument(
@@ -103,7 +103,7 @@ _EXAMPLE_STORE = "--store /var/lib/stepwatch/store.db"
 ACTIONS = {
     "size": Action("rows and bytes by kind of data and by job", _EXAMPLE_STORE, show_size),
     "prune": Action(
-        "remove what need not be kept; a collector does it by itself every hour",
+        "remove data past its retention; a collector does so every hour",
         f"--dry-run --keep-segments 7 {_EXAMPLE_STORE}",
         prune,
     ),
@@ -121,7 +121,7 @@ ACTIONS = {
         backup,
     ),
     "migrate": Action(
-        "move a store that nobody uses to another schema, for another release",
+        "move a store without users to another schema, for another release",
         f"--to 1 --dry-run {_EXAMPLE_STORE}",
         None,
     ),

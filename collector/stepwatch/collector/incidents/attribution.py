@@ -252,4 +252,4 @@ def _evidence(item: Measured) -> Evidence:
 
 def _neighbour_evidence(neighbour: Neighbour) -> Evidence:
     name = f"noisy neighbour {neighbour.name}, pid {neighbour.pid}"
-    return Evidence(name, neighbour.cpu_ratio, "CPUs", "the busiest process that is no rank")
+    return Evidence(name, neighbour.cpu_ratio, "CPUs", "the busiest process outside the ranks")

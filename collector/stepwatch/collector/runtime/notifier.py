@@ -62,7 +62,7 @@ class Notifier:
         self._outbox = outbox
         self._post = post
         self._failing = False
-        self._reading = Outage("read what is to be sent")
+        self._reading = Outage("read due notices")
         self._pages = Pages(outbox.engine, receiver.name, outbox.clock)
         self._silences = Silences(outbox.engine, outbox.clock)
         self._notes = Notes(outbox.engine, outbox.clock)
@@ -210,7 +210,7 @@ class Notifiers:
         self._outbox = outbox
         self._silences = Silences(outbox.engine, outbox.clock)
         self._notifiers = [Notifier(outbox, receiver, post) for receiver in receivers]
-        self._reading = Outage("count what is to be sent")
+        self._reading = Outage("count notices")
 
     @property
     def receivers(self) -> tuple[str, ...]:

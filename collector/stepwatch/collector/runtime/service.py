@@ -95,7 +95,7 @@ class Service:
         self._surplus = Surplus(self.state, self.tenancy, self.snapshotter, clock=self.clock)
         self._answers = Answers(self.state, self._evaluator, self.clock)
         self.shared_views = SharedViews(store, self._answers, self.tenancy)
-        self._receiving = Outage("store what agents send")
+        self._receiving = Outage("store agents' segments")
         self._evaluating = Outage("evaluate jobs")
         self._stopping = threading.Event()
         self._due = threading.Event()
@@ -351,7 +351,8 @@ class Service:
         """Drop excess jobs, and the results of jobs that are no longer live."""
         dropped = self.state.forget(self.now())
         if dropped:
-            logger.warning("too many jobs: %s is no longer evaluated", ", ".join(dropped[:20]))
+            names = ", ".join(dropped[:20])
+            logger.warning("too many jobs: the collector stops evaluating %s", names)
             self.tenancy.give_up(dropped)
         live = {job.name for job in self.state.jobs()}
         for name in [*self._evaluator.verdicts]:

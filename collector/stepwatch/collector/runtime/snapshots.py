@@ -115,7 +115,7 @@ class Snapshotter:
         whole_after = self._store.whole_after(name)
         if whole_after:
             logger.warning(
-                "%s begins anew behind position %d: its log before was pruned, no snapshot has it",
+                "%s starts over after position %d: its older log was pruned and has no snapshot",
                 *(name, whole_after),
             )
         self._kept[name] = self._due_at_once(0)

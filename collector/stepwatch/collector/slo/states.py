@@ -21,4 +21,4 @@ class SloState(Enum):
     """There is too little evidence to evaluate the budget."""
 
 
-TOO_EARLY_WORDS = "too early to say"
+TOO_EARLY_WORDS = "too early"

@@ -81,7 +81,7 @@ def step_timing(attempt: TrackedAttempt) -> StepTiming:
 def hosts_run_ahead(attempt: TrackedAttempt) -> bool:
     """Return whether devices time, or timed, the steps of some rank.
 
-    Then the first host steps are no baseline: a host returns at once after it enqueues a step,
+    Then the first host steps are not a baseline: a host returns at once after it enqueues a step,
     until its device's queue is full.
     """
     timed_now = attempt.tracker(DeviceTiming).timed_ranks > 0
@@ -98,13 +98,13 @@ def ranks_compare(attempt: TrackedAttempt, clock: StepClock) -> bool:
 
 
 def baseline_on(attempt: TrackedAttempt, clock: StepClock) -> Baseline:
-    """Return the medians of the attempt's first steps by rank; empty if they are no baseline."""
+    """Return the medians of the attempt's first steps by rank; empty if they are not a baseline."""
     silent = clock == HOST and hosts_run_ahead(attempt)
     return Baseline() if silent else _steps_on(attempt, clock).baseline
 
 
 def early_baseline_on(attempt: TrackedAttempt, clock: StepClock) -> EarlyBaseline:
-    """Return the sums over ranks of the attempt's first steps; empty if they are no baseline."""
+    """Return the sums over ranks of the attempt's first steps; empty if they are not a baseline."""
     silent = clock == HOST and hosts_run_ahead(attempt)
     return EarlyBaseline() if silent else _steps_on(attempt, clock).early_baseline
 

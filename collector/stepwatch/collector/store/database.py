@@ -77,7 +77,7 @@ def connect_to(url: str | sa.URL) -> sa.Engine:
         raise _unopened(url, error) from error
     except ValueError as error:  # invalid port
         raise StoreError(
-            f"{shown(url)} is no URL of a store: {error}; pass another --store"
+            f"{shown(url)} is not a URL of a store: {error}; pass another --store"
         ) from error
     except ModuleNotFoundError as error:
         raise StoreError(

@@ -156,7 +156,7 @@ class Outbox:
         self._set(claimed.key, PENDING, seconds, **changes)
 
     def release(self, claimed: Iterable[Claimed]) -> None:
-        """Release claimed notices that the sender had no time for; the claim is no try.
+        """Release claimed notices that the sender had no time for; the claim is not a try.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database is unavailable; the notices are due when

@@ -329,7 +329,7 @@ class Store:
             document = json.loads(raw)
             if isinstance(document, dict):
                 return document
-            reason = "it is no object"
+            reason = "it is not an object"
         except (ValueError, RecursionError) as error:
             reason = str(error)
         logger.warning("the document of incident %s is damaged: %s", identity, reason)

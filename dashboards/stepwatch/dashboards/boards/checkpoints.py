@@ -29,7 +29,7 @@ _STALLS = f'{KIND}="{FindingKind.CHECKPOINT_STALL.value}"'
 
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
-    description = "Checkpoints of all jobs: which are good, and what a restart would lose."
+    description = "Checkpoints of all jobs: the good ones, and the loss at a restart."
     page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
     page = frame.of_jobs(page)
     for alert in (names.ALERT_CHECKPOINT_STALL, names.ALERT_CHECKPOINT_UNVERIFIED):

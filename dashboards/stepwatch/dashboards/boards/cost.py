@@ -25,7 +25,7 @@ _TOKENS = fleet.of_jobs(names.JOB_TOKENS)
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
     description = (
-        "What the chosen jobs cost since each began, what of it was waste, and by which cause. "
+        "Cost of the chosen jobs since each began, the waste in it, and its causes. "
         "Money needs a rate card (`stepwatch collector --rates FILE`)."
     )
     page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)

@@ -31,8 +31,8 @@ TITLE = "Training: debug"
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
     description = (
-        "One job in depth: who is slow, where time goes, and what its nodes do. What each rank, "
-        "collective and pipeline stage does is on the collector's page of the job."
+        "One job in depth: its slow ranks, its step time, and its nodes. The collector's "
+        "page of the job shows each rank, collective and pipeline stage."
     )
     page = annotated(frame.page(TITLE, UID, description, thresholds), several=False)
     page = page.with_variable(frame.choice(queries.JOB_VARIABLE, "Job", queries.JOBS)).link(
@@ -95,15 +95,14 @@ def _steps() -> Section:
     )
     collectives = Metadata(
         "Collectives by operation",
-        "What a rank is blocked for in a step: the transfer, or the wait for the last to arrive "
+        "A rank's blocked time in a step: the transfer, or the wait for the last to arrive "
         "(arrival-skew). Unknown where not all members report.",
         "s",
         24,
     )
     traced = Metadata(
         "Traced steps",
-        "Mean length of the steps of which a trace was made. A point is one step of a rank and "
-        "leads to its trace.",
+        "Mean length of the traced steps. A point is one step of a rank and leads to its trace.",
         "s",
         24,
         "none: the agents have no --otlp",
@@ -134,7 +133,7 @@ def _spent() -> Section:
         24,
     )
     return Section(
-        "What became of device-time",
+        "Device-time by outcome",
         [lines(metadata, Line(queries.SPENT_SHARE, legend(SPENT)), stacked=True)],
     )
 
@@ -178,10 +177,10 @@ def _records() -> Section:
     shared = Metadata(
         "Ranks on two nodes", "More than 0: two runs share the job's name.", "none", 6
     )
-    unread = Metadata("Segments not read", "What is shown misses them.", "none", 6)
+    unread = Metadata("Segments not read", "Every view misses them.", "none", 6)
     ranks = Metadata("Ranks by node", "With a live ring.", "none", 12)
     lost = Metadata("Records lost", "Overwritten before they were read, or damaged.", "none", 12)
-    errors = Metadata("Errors in hooks", "Contained: the trainer goes on.", "none", 12)
+    errors = Metadata("Errors in hooks", "Contained: the trainer continues.", "none", 12)
     overrun = Line(f"sum({queries.OVERRUN_RECORDS})", "overwritten")
     return Section(
         "Is this complete",

@@ -34,7 +34,7 @@ _CLASSES = fleet.of_jobs(names.JOB_INFO, JOB_CLASS)
 
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
-    description = "The fleet for leads: what runs, how much of it is useful, which SLOs are missed."
+    description = "The fleet for leads: running jobs, their useful share, missed SLOs."
     page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
     page = frame.of_jobs(page)
     return place(page, [_jobs(), ended_jobs(), _goodput(), _slos(), usage()])

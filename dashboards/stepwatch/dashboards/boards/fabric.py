@@ -48,7 +48,7 @@ def _wrong() -> Section:
         "Faults of links", "Of ports, NVLink and PCIe, found by probes.", "none", 6, NONE_KNOWN
     )
     shared = Metadata(
-        "Faults shared by many", "A switch or a rail: look for what nodes share.", "none", 6
+        "Faults shared by many", "A switch or a rail: look for the nodes' common part.", "none", 6
     )
     resent = Metadata("TCP segments sent again", "Per second, all nodes.", "none", 6)
     incidents = fleet.of_jobs(names.INCIDENT_OPEN, matching=_SLOW)

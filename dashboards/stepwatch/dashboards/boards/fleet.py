@@ -36,7 +36,7 @@ _TRAINS = f"sum by ({NODE}) ({NODE_RANKS.name}) > 0"
 
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
-    description = "All jobs and nodes in one view: which trials fail, what is slow, what is idle."
+    description = "All jobs and nodes in one view: failing trials, slow jobs, idle nodes."
     page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
     page = frame.of_jobs(page)
     return place(page, [_failing(thresholds), _classes(), _capacity(), usage()])
@@ -117,7 +117,7 @@ def _capacity() -> Section:
         columns={NODE: "node", "Value": "busy"},
     )
     return Section(
-        "Nodes and what they do",
+        "Nodes and their work",
         [
             number(devices, Line(fleet.total(_DEVICES))),
             number(idle, Line(fleet.total(f"{_DEVICES} unless on ({NODE}) {_TRAINS}"))),

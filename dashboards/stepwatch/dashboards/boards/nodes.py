@@ -40,7 +40,7 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
 
 def _all_nodes() -> Section:
     repeat = Metadata("Repeat offenders", "Nodes at fault again and again within a month.", "none")
-    shared = Metadata("Faults shared by many", "Look for what the nodes share first.", "none")
+    shared = Metadata("Faults shared by many", "Look for the nodes' common part first.", "none")
     return Section(
         "All nodes",
         [
@@ -72,7 +72,7 @@ def _node() -> Section:
             lines(pressure, stalled),
             _over_time("Load", "Over a minute, for each CPU.", "none", (names.NODE_LOAD, "load")),
             _over_time(
-                "Major page faults", "Per second; those that waited for a disk.", "none", faults
+                "Major page faults", "Per second; faults that waited for a disk.", "none", faults
             ),
             _ranks(),
         ],
@@ -92,7 +92,7 @@ def _probes() -> Section:
     )
     columns = {probe: "probe", reason: "reason", "Value": "unknown"}
     return Section(
-        "What is known of it",
+        "Its known state",
         [
             rows(
                 up,
@@ -126,7 +126,7 @@ def _devices() -> Section:
     lost = Metadata("Lost", "1: the driver counts the device and cannot reach it.", "none", 4)
     xid = Metadata("Newest XID", "Since the agent began; 0 for none.", "none", 4)
     mig = Metadata("Divided (MIG)", "1: the device is divided into instances.", "none", 4,
-                   "the driver does not say")  # fmt: skip
+                   "the driver reports none")  # fmt: skip
     return Section(
         "Devices",
         [

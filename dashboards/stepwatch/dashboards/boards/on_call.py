@@ -35,7 +35,7 @@ _FAILED = fleet.of_jobs(names.SECONDS_SINCE_FAILURE)
 
 def build(thresholds: Thresholds) -> builders.Dashboard:
     """Build the dashboard; `finalise.text` turns it into its file."""
-    description = "All jobs for the on-call: which needs somebody now, and why."
+    description = "All jobs for the on-call: the ones that need attention now, and why."
     page = annotated(frame.page(TITLE, UID, description, thresholds), several=True)
     page = frame.of_jobs(page)
     for alert in sorted(thresholds.paging):

@@ -99,7 +99,7 @@ def _budgets() -> Section:
 
 def _behind(thresholds: Thresholds) -> Section:
     lowest = Metadata("Lowest good share", "By job and SLI, lowest first.", "percentunit", 12)
-    classes = Metadata("Jobs by class", "What is asked of a job depends on its class.", "none", 12)
+    classes = Metadata("Jobs by class", "A job's objectives depend on its class.", "none", 12)
     coverage = Metadata("Coverage", "Observed over expected step records.", "percentunit", 12)
     shares = Metadata(
         "Good share", "Good over counted device-seconds, all jobs.", "percentunit", 12
@@ -108,7 +108,7 @@ def _behind(thresholds: Thresholds) -> Section:
     ratio = f"{fleet.total(_GOOD, SLI)} / ({fleet.total(_ALL, SLI)} > 0)"
     low = fleet.worst(_COVERAGE, "bottomk")
     return Section(
-        "What is behind it",
+        "Causes and classes",
         [
             job_table(lowest, fleet.worst(f"{_GOOD} / ({_ALL} > 0)", "bottomk"), "share", SLI),
             number(classes, Line(by_class, legend(JOB_CLASS))).height(6),

@@ -68,7 +68,7 @@ def test_a_group_that_uses_up_its_cpu_time_is_throttled(node: Node) -> None:
     node.count(periods=100, throttled=24)
     assert node.facts_after() == [], "less than a tenth"
     node.count(periods=110, throttled=34)
-    assert node.facts_after() == [], "ten periods are no share"
+    assert node.facts_after() == [], "ten periods are not a share"
 
 
 def test_a_group_of_one_rank_names_it(node: Node) -> None:

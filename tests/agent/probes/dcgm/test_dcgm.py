@@ -111,7 +111,7 @@ def test_an_xid_is_news_when_the_gauge_changes(exporter: Served, probe: DcgmProb
     assert (sighting.fact, sighting.subject, sighting.code) == (NodeFact.XID, "0000:3c:00", 48)
     assert (sighting.happened, sighting.text) == (1, "DCGM reports XID 48")
     probe.read()
-    assert probe.facts() == [], "the same page is no second error"
+    assert probe.facts() == [], "the same page is not a second error"
     assert sightings_of(exporter, probe, XID_ERRORS=0) == [], "the exporter was started anew"
     assert [sighting.code for sighting in sightings_of(exporter, probe, XID_ERRORS=48)] == [48]
 
@@ -174,7 +174,7 @@ BAD: dict[str, tuple[dict[str, object], type[Exception], str]] = {
     "packed": (
         {"headers": {"content-type": "text/plain", "content-encoding": "gzip"}},
         ValueError,
-        "packs its page",
+        "encodes its page",
     ),
     "huge": ({"body": b"#" * (MAX_BYTES + 1)}, ValueError, "longer than 4 MiB"),
     "endless": ({"drip": b"# a line\n"}, OSError, f"longer than {WHOLE_SECONDS:g} s"),

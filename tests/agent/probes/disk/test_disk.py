@@ -169,7 +169,7 @@ def test_a_disk_is_slow_while_its_requests_take_a_second() -> None:
     assert (sighting.fact, sighting.subject) == (NodeFact.DISK_SLOW, "nvme0n1")
     assert sighting.text == "10 requests took 2.5 s each"
     assert latency.find(disk(2011, 40_000), 21 * S) == [sighting], "within the window it stays"
-    assert latency.find(disk(2012, 50_000), 25 * S) == [], "two requests are no average"
+    assert latency.find(disk(2012, 50_000), 25 * S) == [], "two requests are not an average"
     assert latency.find(disk(50, 10), 30 * S) == [], "counters that were reset say nothing"
 
 

@@ -63,7 +63,7 @@ def test_a_link_that_went_down_and_came_back_is_a_flap(node: Node) -> None:
     assert [fact.happened for fact in node.probe.facts()] == [2, 1]
     assert node.facts_after() == [], "the book of facts keeps it for its quiet time"
     node.count("mlx5_0", link_downed=0)
-    assert node.facts_after() == [], "a counter that was reset is no flap"
+    assert node.facts_after() == [], "a counter that was reset is not a flap"
 
 
 def test_a_port_below_the_rate_of_its_neighbours(node: Node) -> None:

@@ -78,7 +78,7 @@ def test_two_samples_give_values_in_base_units(probe: GpmProbe, clock: HandClock
     assert probe.supported()
     first = probe.read()
     assert activities(first) == [Activity.UNKNOWN] * 2
-    assert all(math.isnan(first[0][name]) for name in VALUES), "one sample is no value"
+    assert all(math.isnan(first[0][name]) for name in VALUES), "one sample is not a value"
     rows = later(probe, clock)
     assert activities(rows) == [Activity.GPM] * 2
     assert {name: float(rows[1][name]) for name in VALUES} == pytest.approx(VALUES)

@@ -69,7 +69,7 @@ STATES: dict[str, tuple[dict[str, int], NodeFact, str]] = {
     "persistence": (
         {"persistence": 0},
         NodeFact.PERSISTENCE_OFF,
-        "persistence mode is off: each first use of the device initialises it anew",
+        "persistence mode is off: each first use of the device initialises it again",
     ),
     "link": (
         {"link1": 0},
@@ -144,7 +144,7 @@ def test_uncorrected_memory_errors_are_counted_as_they_come(
 ) -> None:
     (sighting,) = sightings_of(driver, probe, ecc_uncorrected=3)
     assert (sighting.fact, sighting.happened) == (NodeFact.ECC_UNCORRECTED, 3)
-    assert sightings_of(driver, probe) == [], "those that are known are no news"
+    assert sightings_of(driver, probe) == [], "those that are known are not news"
     assert sightings_of(driver, probe, ecc_uncorrected=0) == [], "the driver was loaded anew"
     assert [sighting.happened for sighting in sightings_of(driver, probe, ecc_uncorrected=1)] == [1]
 

@@ -271,7 +271,7 @@ def test_a_driver_that_hangs_is_late_and_a_fact(
     assert agent.readings.unknown["nvml"] == "late" and agent.readings.up["nic"]
     rows = spooled(agent)[-1][Kind.NODE_FACT]
     assert rows[["fact", "present", "subject"]].tolist() == [(NodeFact.PROBE_HANGS, 1, b"nvml")]
-    assert Kind.DEVICE not in spooled(agent)[-1], "an old reading is no reading"
+    assert Kind.DEVICE not in spooled(agent)[-1], "an old reading is not a reading"
 
     def both_hang() -> bool:
         round_of(agent)

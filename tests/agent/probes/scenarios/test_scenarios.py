@@ -52,7 +52,7 @@ def test_a_fault_is_found_and_is_over(scenario: Scenario, node: FaultyNode) -> N
     assert detector.severity_of(fault).value == scenario.severity
     assert detector.action_of(fault).value == scenario.action
     if scenario.severity == "evidence":
-        assert findings == [], "what is evidence only is no incident of its own"
+        assert findings == [], "what is evidence only is not an incident of its own"
         assert scenario.authority in detector.source_of(fault)
     else:
         (finding,) = findings

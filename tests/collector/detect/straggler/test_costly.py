@@ -241,7 +241,7 @@ def test_peers_count_for_as_many_steps_as_are_known_of_them() -> None:
     seen_steps = seen_steps * np.array([1, 1, 0, 0], dtype=np.uint16)
     partial = history._replace(seen=seen_steps, cost=cost * (seen_steps > 0))
     net = beyond_peers(partial, 0, peers, peers[:1])
-    assert net.tolist() == [2.0, 1.0, 0.0], "those that nobody saw are no peers, whoever is named"
+    assert net.tolist() == [2.0, 1.0, 0.0], "those that nobody saw are not peers, whoever is named"
 
 
 @pytest.mark.matrix

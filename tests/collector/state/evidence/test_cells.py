@@ -1,4 +1,4 @@
-"""Pauses of the job are no work; a rank that pauses alone is late for all others."""
+"""Pauses of the job are not work; a rank that pauses alone is late for all others."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_segment_under_another_key_and_a_lost_position_are_found(opened: Store
         connection.exec_driver_sql(f"UPDATE job SET position = 4 WHERE name = '{JOB}'")
     problem_lines = list(problems(opened.engine))
     assert len(problem_lines) == 3
-    assert f"job {JOB} has a segment at 6, but its row says 4" in problem_lines
+    assert f"job {JOB} has a segment at 6, but its row has 4" in problem_lines
     assert f"segment 2 of job {JOB} holds a segment of another key" in problem_lines
 
 

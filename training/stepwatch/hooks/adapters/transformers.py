@@ -48,7 +48,7 @@ class StepwatchCallback(TrainerCallback):
                 self._observer.end_step()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """End the step that was logged; evaluations and the closing summary are no steps."""
+        """End the step that was logged; evaluations and the closing summary are not steps."""
         if self._observer is not None and logs and "loss" in logs:
             self._observer.record(loss=logs["loss"], grad_norm=logs.get("grad_norm"))
             self._observer.end_step()

@@ -1,7 +1,7 @@
 """Every collective in every group on torch >= 2.14, through process-group hooks.
 
 The hooks run on the thread that issues the operation. An operation from another thread than the
-training thread, such as an asynchronous checkpoint's, is no part of the step. The post hook fires
+training thread, such as an asynchronous checkpoint's, is not part of the step. The post hook fires
 when the operation is enqueued. The end comes from the work's future, whose callback runs on
 another thread; it only marks the live line and appends to a queue that the training thread empties.
 The callback may run after the thread that waited for the future has continued: at a step's end,

@@ -27,7 +27,7 @@ NUMBERED_BY = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
-    # Not SLURM_NTASKS: a batch script has it too, and is no task in the step.
+    # Not SLURM_NTASKS: a batch script has it too, and is not a task in the step.
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
 )
 """Variables for rank and world size, in order of precedence."""
@@ -123,7 +123,7 @@ def number(environ: Mapping[str, str], key: str, default: int) -> int:
     """Return a whole number from the environment; `default` if it is missing or empty.
 
     Raises:
-        ConfigurationError: it is no whole number.
+        ConfigurationError: it is not a whole number.
     """
     text = environ.get(key, "")
     if not text:

@@ -32,7 +32,7 @@ def read_mesh(text: str) -> dict[str, int]:
     """Return the axis sizes, in the order of the text: the slowest axis comes first.
 
     Raises:
-        ConfigurationError: an axis is unknown or named twice, or a size is no whole number.
+        ConfigurationError: an axis is unknown or named twice, or a size is not a whole number.
     """
     sizes: dict[str, int] = {}
     for part in text.split(","):
@@ -54,7 +54,7 @@ def place_in(text: str, rank: int, world: int) -> Place:
         pp=2,dp=2    rank 0 is pp 0 dp 0, rank 1 pp 0 dp 1, rank 2 pp 1 dp 0
 
     Raises:
-        ConfigurationError: the text is no mesh, or has another number of ranks.
+        ConfigurationError: the text is not a mesh, or has another number of ranks.
     """
     sizes = read_mesh(text)
     if math.prod(sizes.values()) != world:

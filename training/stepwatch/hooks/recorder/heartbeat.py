@@ -64,7 +64,7 @@ class Heartbeat:
             return
         self._removed_beats = 0
         logger.warning(
-            "stepwatch: the ring in %s was %s while the rank ran; it goes on in a new one",
+            "stepwatch: the ring in %s was %s while the rank ran; recording continues in a new one",
             folder,
             condition.value,
         )

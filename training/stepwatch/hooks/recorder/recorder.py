@@ -112,7 +112,7 @@ class Recorder:
         """Number the next step `step`.
 
         Raises:
-            TypeError: it is no whole number; the guard counts it.
+            TypeError: it is not a whole number; the guard counts it.
             ValueError: the number does not fit a record, or lies on a device.
         """
         step = whole_number(step, "the number of a step")

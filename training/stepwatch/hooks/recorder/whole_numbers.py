@@ -16,7 +16,7 @@ def whole_number(value: Any, name: str) -> int:
     """Return `value` as an int; `name` names it in the error.
 
     Raises:
-        TypeError: it is no whole number.
+        TypeError: it is not a whole number.
         ValueError: it is on a device, so that reading it would wait.
     """
     if is_on_device(value):

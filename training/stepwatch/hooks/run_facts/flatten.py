@@ -81,7 +81,7 @@ class _Unreadable:
 
 
 def _children(value: Any) -> Mapping[Any, Any] | None:
-    """Return the children of a value that is no leaf; None for a leaf."""
+    """Return the children of a value that is not a leaf; None for a leaf."""
     if isinstance(value, Mapping):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -29,14 +29,14 @@ def read_small(path: Path) -> str:
     """Return the text of a regular file with at most `MOST_BYTES`.
 
     Raises:
-        OSError: it cannot be read, is no regular file, or is larger.
-        UnicodeDecodeError: it is no text.
+        OSError: it cannot be read, is not a regular file, or is larger.
+        UnicodeDecodeError: it is not text.
     """
     # Opening a pipe without a writer would block.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError("it is no regular file")
+            raise OSError("it is not a regular file")
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise OSError(f"it has more than {MOST_BYTES} bytes")

@@ -136,7 +136,7 @@ def _converter(kind: int, text: bytes) -> Converter | None:
     """Return one converter for all rings with this description; None for an unknown kind.
 
     Raises:
-        LayoutError: it is no layout of a slot.
+        LayoutError: it is not a layout of a slot.
     """
     slot = _slot_dtype(layouts.parse(text))
     return _converters({kind: slot}).get(kind)

@@ -33,8 +33,8 @@ NODE_MAJOR_FAULTS = Metric(
 NODE_NETWORK_BYTES = Metric(
     "stepwatch_node_network_bytes_total",
     _C,
-    "Bytes that a network interface received and sent; what bypasses the kernel (RDMA) is not in "
-    "them.",
+    "Bytes that a network interface received and sent, without traffic that bypasses the kernel "
+    "(RDMA).",
     (NODE, INTERFACE, DIRECTION),
 )
 NODE_NETWORK_FAULTS = Metric(
@@ -115,7 +115,7 @@ AGENT_HELD_SEGMENTS = Metric(
 AGENT_UNREADABLE_SEGMENTS = Metric(
     "stepwatch_agent_unreadable_segments",
     _G,
-    "Segments in the spool whose files cannot be read now: among those that are held, they wait.",
+    "Segments in the spool with unreadable files; they count as held, and wait.",
     (NODE,),
 )
 AGENT_REFUSED = Metric(
@@ -142,13 +142,13 @@ AGENT_THREAD_FAILURES = Metric(
 AGENT_SPANS = Metric(
     "stepwatch_agent_spans_total",
     _C,
-    "Spans by what became of them: exported, dropped here, rejected by their receiver.",
+    "Spans by outcome: exported, dropped here, rejected by their receiver.",
     (NODE, OUTCOME),
 )
 AGENT_TRACED_STEPS = Metric(
     "stepwatch_agent_traced_steps_total",
     _C,
-    "Steps of ranks on this node of which a trace was made.",
+    "Traced steps of ranks on this node.",
     (NODE, JOB),
 )
 AGENT_TRACED_STEP_SECONDS = Metric(
@@ -160,8 +160,7 @@ AGENT_TRACED_STEP_SECONDS = Metric(
 AGENT_OTLP_POINTS = Metric(
     "stepwatch_agent_otlp_points_total",
     _C,
-    "Values sent over OTLP by what became of them: exported, dropped here, rejected by their "
-    "receiver.",
+    "Values sent over OTLP by outcome: exported, dropped here, rejected by their receiver.",
     (NODE, OUTCOME),
 )
 PROBE_UP = Metric(

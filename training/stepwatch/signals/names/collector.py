@@ -22,7 +22,7 @@ COLLECTOR_CONNECTIONS = Metric(
 COLLECTOR_CONNECTIONS_CLOSED = Metric(
     "stepwatch_collector_connections_closed_total",
     _C,
-    "Connections that were refused, or closed for want of room or because their time was over.",
+    "Connections that were refused, or closed at the limit of number or of time.",
 )
 COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs that this collector evaluates.")
 COLLECTOR_REPLICAS = Metric(
@@ -44,7 +44,7 @@ COLLECTOR_NODES_OFFENDING = Metric(
 COLLECTOR_NODES_TOGETHER = Metric(
     "stepwatch_collector_nodes_together",
     _G,
-    "Faults that many nodes have at once: look for what these share before draining any.",
+    "Faults that many nodes have at once: look for their common part before draining any.",
 )
 COLLECTOR_WRITES_REFUSED = Metric(
     "stepwatch_collector_writes_refused_total",

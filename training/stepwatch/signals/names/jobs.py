@@ -129,7 +129,7 @@ RANKS_ON_TWO_NODES = Metric(
 JOB_UNREAD_SEGMENTS = Metric(
     "stepwatch_job_unread_segments",
     _G,
-    "Stored segments of the job that could not be read back and are missing in what is shown.",
+    "Stored segments of the job that could not be read back; every view misses them.",
     (JOB,),
 )
 TELEMETRY_COVERAGE = Metric(
@@ -153,14 +153,14 @@ INCIDENT_OPEN = Metric(
 JOB_INCIDENTS = Metric(
     "stepwatch_job_incidents",
     _G,
-    "Incidents since the job began, by kind, of those that are kept; absent of kinds without any.",
+    "Kept incidents since the job began, by kind; absent for kinds without any.",
     (JOB, KIND),
 )
 JOB_OUTCOME = Metric(
     "stepwatch_job_outcome",
     _G,
-    "1 of how the newest attempt ended: finished, failed or interrupted; absent while it runs, and "
-    "where nobody knows.",
+    "1 for the newest attempt's outcome: finished, failed or interrupted; absent while it runs or "
+    "if unknown.",
     (JOB, OUTCOME),
 )
 JOB_DURATION = Metric(
@@ -184,7 +184,7 @@ CHECKPOINTS = Metric(
 CHECKPOINTS_UNVERIFIED = Metric(
     "stepwatch_checkpoints_unverified",
     _G,
-    "Checkpoints of which it is not known whether they are good.",
+    "Checkpoints without a verification result.",
     (JOB,),
 )
 CHECKPOINT_VERIFIED_STEP = Metric(
@@ -211,7 +211,7 @@ SLO_BUDGET_REMAINING = Metric(
 SLO_BURN_RATE = Metric(
     "stepwatch_slo_burn_rate",
     _G,
-    "How fast an error budget goes that goes so fast that somebody must look; absent otherwise.",
+    "Burn rate of an error budget that burns fast enough for a page or a ticket; absent otherwise.",
     (JOB, SLO, SEVERITY),
 )
 SLO_STATE = Metric(
@@ -223,7 +223,7 @@ SLO_STATE = Metric(
 DEVICE_SECONDS = Metric(
     "stepwatch_job_device_seconds",
     _G,
-    "Allocated device-seconds since the job began, up to a minute ago, by what they went to; a "
+    "Allocated device-seconds since the job began, up to a minute ago, by cause; a "
     "restart turns productive ones into ones to be redone.",
     (JOB, SPENT),
 )
@@ -237,7 +237,6 @@ JOB_COST = Metric(
 JOB_OWNER = Metric(
     "stepwatch_job_owner_info",
     _G,
-    "Always 1; whose the job is, as it says itself or the site file says, unknown where neither "
-    "does.",
+    "Always 1; the job's owner, from the job or the site file, unknown without either.",
     (JOB, PROJECT, TEAM),
 )

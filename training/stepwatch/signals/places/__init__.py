@@ -53,7 +53,7 @@ DEFAULT_AGENT_PORT = 8481
 
 NODE_STREAM = "@node"
 """Replaces the job in a segment's key, for an agent's report about its node, with any job on it.
-It is no valid name, so no job can have it; a collector that does not know it refuses the segment.
+It is not a valid name, so no job can have it; an older collector refuses the segment.
 """
 NAME_LIMIT = 63
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -68,8 +68,8 @@ def checked_name(name: str, kind: str) -> str:
     """Return `name` if it may be a path component and a label value.
 
     Raises:
-        ConfigurationError: it is empty, too long, or holds a character that is no letter, digit or
-            one of `._-`.
+        ConfigurationError: it is empty, too long, or holds a character that is not a letter,
+            digit or one of `._-`.
     """
     if not is_name(name):
         raise ConfigurationError(

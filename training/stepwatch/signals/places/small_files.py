@@ -17,7 +17,7 @@ def read_bytes(path: Path, most: int, owner: int | None = None) -> bytes:
 
     Raises:
         OSError: it cannot be opened or read.
-        ValueError: it is no file, or another user's.
+        ValueError: it is not a file, or another user's.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -94,7 +94,7 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("blocked_ns", "<u8", 0),
     ],
     # Sampled, and in every step in which a rank itself held non-finite values. Replicas with
-    # different `digest` for the same step, group and part do not agree; group 0 is no digest.
+    # different `digest` for the same step, group and part do not agree; group 0 is not a digest.
     Kind.NUMERICS: [
         ("source", "<u2", 0),
         ("nonfinite", "<u4", 0),

@@ -62,7 +62,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 def is_secret_name(name: str, *, is_number: bool) -> bool:
     """Return whether a setting with a dotted name may be a secret, or lie inside one.
 
-    A number is no token: `flops_per_token` is none, nor is `pad_token` if it is a number.
+    A number is not a token: `flops_per_token` is none, nor is `pad_token` if it is a number.
 
     >>> [is_secret_name(each, is_number=False) for each in ("s3.secret.id", "hubToken", "sort_key")]
     [True, True, False]

@@ -151,7 +151,7 @@ def format_of(data: bytes) -> int:
 def split(body: bytes) -> Iterator[bytes]:
     """Cut a request body into its segments, in later formats too.
 
-    A tail that is no whole segment is yielded as one piece.
+    A tail that is not a whole segment is yielded as one piece.
     """
     begin = 0
     while begin < len(body):

@@ -231,7 +231,7 @@ def _known_tables(tables: Mapping[Kind, _AnyRows]) -> Iterable[tuple[int, bytes,
 def _unknown_tables(segment: Segment) -> Iterable[tuple[int, bytes, Rows]]:
     for number, rows in sorted(segment.unknown.items()):
         if number in _DESCRIPTIONS or not 0 < number < 1 << 16:
-            raise SegmentError(f"kind {number} is no unknown kind")
+            raise SegmentError(f"kind {number} is not an unknown kind")
         text = _described(number, rows)
         if len(rows):
             yield number, text, rows
@@ -336,7 +336,7 @@ def _layout(number: int, text: bytes) -> _Layout:
     try:
         dtype = layouts.parse(text)
     except LayoutError as error:
-        raise SegmentError(f"its table of kind {number} is no table: {error}") from error
+        raise SegmentError(f"its table of kind {number} is not a table: {error}") from error
     if number not in _DESCRIPTIONS:
         return _Layout(dtype, None, None)
     kind = Kind(number)

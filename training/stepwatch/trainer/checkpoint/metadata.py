@@ -69,7 +69,7 @@ def read_metadata(data: bytes) -> Metadata:
     """Return the metadata in `data`.
 
     Raises:
-        ValueError: it is no metadata, or names anything else.
+        ValueError: it is not metadata, or names anything else.
     """
     try:
         metadata = _Unpickler(io.BytesIO(data)).load()
@@ -94,5 +94,5 @@ class _Unpickler(pickle.Unpickler):
 
 def _member(owner: Callable[..., Any], name: str) -> Enum:
     if not isinstance(owner, type) or not issubclass(owner, Enum):
-        raise pickle.UnpicklingError(f"it asks for {name!r} of what is no enumeration")
+        raise pickle.UnpicklingError(f"it asks for {name!r}, which is not an enumeration")
     return owner[name]

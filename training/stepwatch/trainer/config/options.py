@@ -33,7 +33,7 @@ class RunOptions:
     run_dir: str = option("", "directory for shards, checkpoints and history (default: temporary)")
     json: str = option("", "write the result to this file")
     resume: str = option(
-        "auto", "auto: from the newest valid checkpoint; never: start anew", ("auto", "never")
+        "auto", "auto: from the newest valid checkpoint; never: start over", ("auto", "never")
     )
     nodes: str = option("1", "nodes of the job, or min:max for an elastic one (torchrun)")
     rendezvous: str = option("", "host:port of the rendezvous; needed where nodes is not 1")
@@ -106,7 +106,7 @@ class CheckpointOptions:
     checkpoint_every: int = option(20, "steps between checkpoints; 0: only after the last step")
     checkpoint_keep: int = option(2, "newest checkpoints to keep, besides the newest verified one")
     checkpoint_mode: str = option(
-        "async", "async: write on a thread while training goes on", ("async", "sync")
+        "async", "async: write on a thread while training continues", ("async", "sync")
     )
 
 

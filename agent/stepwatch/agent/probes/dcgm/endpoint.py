@@ -86,7 +86,7 @@ def _check(response: httpx.Response) -> None:
         raise ValueError(f"the exporter serves {kind[:40] or 'nothing that it names'}, not metrics")
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding != "identity":
-        raise ValueError(f"the exporter packs its page ({coding[:40]}), which nobody asked for")
+        raise ValueError(f"the exporter encodes its page ({coding[:40]}) unasked")
 
 
 def _body(response: httpx.Response, end: float) -> bytes:

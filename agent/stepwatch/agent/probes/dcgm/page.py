@@ -97,7 +97,7 @@ def _take(device: Device, sample: Sample) -> None:
 
 
 def _address(text: str) -> str:
-    """Convert 00000000:3B:00.0 to the kernel's form 0000:3b:00; empty if it is no address."""
+    """Convert 00000000:3B:00.0 to the kernel's form 0000:3b:00; empty if it is not an address."""
     if not _ADDRESS.fullmatch(text):
         return ""
     domain, bus, device = text.partition(".")[0].lower().split(":")

@@ -65,7 +65,7 @@ class FabricProbe(Probe):
         return self._sightings
 
     def _of_port(self, port: Port) -> Iterator[Sighting]:
-        """Yield a port's faults; a port that never was up may be unconnected and is no fault."""
+        """Yield a port's faults; a port that never was up may be unconnected and is not a fault."""
         if port.is_up:
             self._were_up.add(port.name)
         elif port.name in self._were_up:

@@ -103,7 +103,7 @@ class Faults:
 
     def _of_settings(self, name: str, handle: Any, row: np.void) -> Iterator[Sighting]:
         if self._driver.ask("nvmlDeviceGetPersistenceMode", handle) == 0:
-            text = "persistence mode is off: each first use of the device initialises it anew"
+            text = "persistence mode is off: each first use of the device initialises it again"
             yield Sighting(NodeFact.PERSISTENCE_OFF, name, text)
         if int(row["mig"]) == 1:
             fields = [field for field in _WHOLE if np.isnan(row[field])]

@@ -31,7 +31,7 @@ class Signs(NamedTuple):
     """Counters for a rank and its child processes; NaN if they cannot be read.
 
     `tcp_bytes` is from the connection that carried most since the previous reading. A rank that
-    serves a store carries a little on each of many connections, and that is no work.
+    serves a store carries a little on each of many connections, and that is not work.
     """
 
     children_cpu_seconds: float = UNKNOWN_FLOAT

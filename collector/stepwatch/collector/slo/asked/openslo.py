@@ -57,7 +57,7 @@ _WHAT_TO_DO = {
     "spec.objectives.target": "write a share of good device-time between 0 and 1, such as 0.95",
     "spec.objectives.op": "write lte, lt, gte or gt",
     "spec.objectives.timeSliceTarget": "write the share of a slice that must be good, such as 0.95",
-    "spec.objectives.timeSliceWindow": "write how long a slice is, such as 5m",
+    "spec.objectives.timeSliceWindow": "write the length of a slice, such as 5m",
 }
 
 
@@ -76,8 +76,8 @@ def parse_slo(text: str, source: str, slis: Collection[str] | None = None) -> Sl
     `thresholdMetric` is about an SLI over the run, and its objective has `op` and `value`.
 
     Raises:
-        ConfigurationError: it is no valid document, or requires an unsupported evaluation. One line
-            per problem: `source:line: problem; remedy`.
+        ConfigurationError: it is not a valid document, or requires an unsupported evaluation. One
+            line per problem: `source:line: problem; remedy`.
     """
     document, parsed = validated(Document, text, source, Hints(_WHAT_TO_DO, KEYS))
     try:
@@ -146,12 +146,12 @@ def _time_slices(method: str, objective: Objective, window: Window) -> TimeSlice
     match = _DURATION.fullmatch(length)
     seconds = int(match[1]) * _SECONDS[match[2]] if match else 0
     if not SLICE_SECONDS <= seconds <= min(longest_seconds(window), MAX_WINDOW_SECONDS):
-        message = f"{length} is no part of the window; write how long a slice is, such as 5m"
+        message = f"{length} is not part of the window; write the length of a slice, such as 5m"
         raise _Problem((*where, "timeSliceWindow"), message)
     coarsest = coarsest_seconds(longest_seconds(window))
     if seconds % coarsest:
         message = (
-            f"what happened in a window of {window.words} is kept in slices of "
+            f"a window of {window.words} is kept in slices of "
             f"{coarsest // 60} min; write a multiple of {coarsest // 60}m"
         )
         raise _Problem((*where, "timeSliceWindow"), message)
@@ -183,7 +183,7 @@ def _window(wanted: TimeWindow) -> Window:
         )
     match = _DURATION.fullmatch(wanted.duration)
     if match is None:
-        raise _Problem(place, f"{wanted.duration[:80]!r} is no duration; {_DURATIONS}")
+        raise _Problem(place, f"{wanted.duration[:80]!r} is not a duration; {_DURATIONS}")
     seconds = int(match[1]) * _SECONDS[match[2]]
     if not SHORT_WINDOW_SECONDS <= seconds <= MAX_WINDOW_SECONDS:
         raise _Problem(place, f"{wanted.duration} is not between 1m and 366d; {_DURATIONS}")
@@ -194,12 +194,14 @@ def _calendar(wanted: TimeWindow, calendar: Calendar) -> CalendarWindow:
     place: Place = ("spec", "timeWindow", 0)
     match = re.fullmatch(r"(\d{1,3})([dwMQY])", wanted.duration)
     if match is None or not 1 <= int(match[1]) <= 366:
-        message = f"{wanted.duration[:80]!r} is no period of a calendar; write 1d, 1w, 1M, 1Q or 1Y"
+        message = f"{wanted.duration[:80]!r} is not a calendar period; write 1d, 1w, 1M, 1Q or 1Y"
         raise _Problem((*place, "duration"), message)
     try:
         start = datetime.strptime(calendar.startTime, _START)
     except ValueError:
-        message = f"{calendar.startTime[:80]!r} is no local time; write such as 2026-01-01 00:00:00"
+        message = (
+            f"{calendar.startTime[:80]!r} is not a local time; write one as 2026-01-01 00:00:00"
+        )
         raise _Problem((*place, "calendar", "startTime"), message) from None
     try:
         ZoneInfo(calendar.timeZone)

@@ -13,13 +13,13 @@ from stepwatch.signals.places import is_name
 
 def _name(text: str) -> str:
     if not is_name(text):
-        raise ValueError(f"{text[:80]!r} is no name")
+        raise ValueError(f"{text[:80]!r} is not a name")
     return text
 
 
 def _duration(text: str) -> str:
     if re.fullmatch(r"\d{1,9}[mhdwMQY]|run", text) is None:
-        raise ValueError(f"{text[:80]!r} is no duration")
+        raise ValueError(f"{text[:80]!r} is not a duration")
     return text
 
 

@@ -134,7 +134,7 @@ def _wrong(table: Any) -> str:
     if isinstance(since, datetime) or not isinstance(since, date):
         return "from: write a day without quotes, such as 2026-01-01"
     if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < 1e6:
-        return "device_hour: write what a device costs for an hour, such as 2.10"
+        return "device_hour: write a device's price per hour, such as 2.10"
     if not isinstance(table.get("class", ""), str):
         return 'class: write the name of a job class, such as "production"'
     return ""

@@ -17,7 +17,7 @@ REMEDIES = {
     "maintenance": "write a list of from, until and why",
     "maintenance.from": "write a moment, such as 2026-11-20T08:00:00Z",
     "maintenance.until": "write a moment, such as 2026-11-20T10:00:00Z",
-    "maintenance.why": "say what was done",
+    "maintenance.why": "write the work done",
     "owners": "write a list of jobs with their project, team or cost_centre",
     "owners.jobs": "write the name of a job, or a pattern such as llama-*",
 }

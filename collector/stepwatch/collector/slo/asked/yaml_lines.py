@@ -24,7 +24,7 @@ class Document(NamedTuple):
 
 
 class YamlError(Exception):
-    """The text is no YAML document with plain values; `line` counts from 1."""
+    """The text is not YAML document with plain values; `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ def _value(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
         mapping: dict[str, Any] = {}
         for key, item in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.value in mapping:
-                raise YamlError(_line(key.start_mark), "a key that is repeated, or is no text")
+                raise YamlError(_line(key.start_mark), "a key that is repeated, or is not text")
             mapping[key.value] = _value(item, (*place, key.value), lines)
             lines[(*place, key.value)] = _line(key.start_mark)
         return mapping

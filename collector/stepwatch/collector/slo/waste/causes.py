@@ -37,23 +37,23 @@ class Definition(NamedTuple):
 
 DEFINITIONS: Mapping[Spent, Definition] = {
     Spent.PRODUCTIVE: Definition(
-        "forward, backward, optimizer and what else ranks work in steps that are kept",
+        "forward, backward, optimizer and other work in kept steps",
         "step time of all ranks - data - collectives - pipeline waits",
         "collectives that no hook sees are in it",
     ),
     Spent.START_UP: Definition(
-        "from the start of an attempt to its first step, and what that takes beyond a usual one",
+        "from an attempt's start to its first step, and that step's excess over a usual one",
         "(end of the first step - start) x ranks - a usual step x ranks",
         "where no start was received, it begins with the first step",
     ),
     Spent.REDONE: Definition(
         "steps that a later attempt does again, all of their time",
         "allocated time of steps from the one on that was resumed at",
-        "it is known at the resume only: what was productive until then turns into this",
+        "known only at the resume: productive time then becomes redone time",
     ),
     Spent.STALL: Definition(
         "nothing moved: hangs, and pauses that no hook marks",
-        "what a step, or the time before or after it, takes beyond 8 usual ones and 5 s",
+        "the excess of a step, or of a gap beside it, over 8 usual steps and 5 s",
         "a pause that a hook marks is an evaluation or a checkpoint, however long",
     ),
     Spent.STRAGGLING: Definition(
@@ -70,7 +70,7 @@ DEFINITIONS: Mapping[Spent, Definition] = {
     ),
     Spent.DATA_WAIT: Definition("waiting for the next batch", "phase data of all ranks"),
     Spent.CHECKPOINT_STALL: Definition(
-        "the training loop stands in a save", "phase checkpoint of all ranks"
+        "the training loop waits in a save", "phase checkpoint of all ranks"
     ),
     Spent.EVALUATION: Definition("evaluations", "phase eval of all ranks"),
     Spent.IDLE_ALLOCATED: Definition(
@@ -80,7 +80,7 @@ DEFINITIONS: Mapping[Spent, Definition] = {
     ),
     Spent.UNKNOWN: Definition(
         "ranks that did not report, and short times between steps that no record explains",
-        "what is left of the allocation",
+        "the rest of the allocation",
         "it is never counted as productive",
     ),
 }

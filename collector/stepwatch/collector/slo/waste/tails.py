@@ -70,7 +70,7 @@ class Run(NamedTuple):
     next_began_s: float | None = None
     next_allocated_s: float | None = None
     finished: bool = False
-    """Whether it reached its end: then its ranks' time after the last step is no stall."""
+    """Whether it reached its end: then its ranks' time after the last step is not a stall."""
     evaluated_s: float = 0.0
     """When a rank was last seen in an evaluation, if the run continues; 0 if never.
 
@@ -85,7 +85,7 @@ def tails_of(run: Run) -> Iterator[Tail]:
 
     Until its ranks ended it is a stall, if it is longer than a step may take; after a finished run
     it is unknown, as a last save or evaluation is not in a step. Time up to a seen evaluation or
-    save is no stall. Then, until the next run began, it is idle, if the devices were held.
+    save is not a stall. Then, until the next run began, it is idle, if the devices were held.
 
     Worked example: the last step ended at 100 s, the ranks at 160 s, the next run began at 175 s
     and its devices have been held since 0 s -> a stall from 100 to 160 s, idle to 175 s.

@@ -26,7 +26,7 @@ LEVEL, LEVEL_OF_WORK = 1.0, 2.0
 """Limits, in usual steps, above which a step counts as a loss.
 
 The first is for a data wait, of a rank or of a stage's median rank. The limit for other work is
-higher: a sequence twice as long is no pause.
+higher: a sequence twice as long is not a pause.
 """
 _DATA = WORK.index("data")
 _SHARED = 0.5

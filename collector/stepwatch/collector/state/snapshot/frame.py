@@ -120,7 +120,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
         raise SnapshotError(f"it ends after {len(data)} bytes")
     magic, layout, version, checksum, size = _PREFIX.unpack_from(data)
     if magic != MAGIC:
-        raise SnapshotError("it is no snapshot")
+        raise SnapshotError("it is not a snapshot")
     if (layout, version) != (FORMAT, STATE_VERSION):
         raise SnapshotError(
             f"it has format {layout} of state {version}, "
@@ -134,7 +134,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
     except (ValueError, RecursionError) as error:
         raise SnapshotError(f"its header is damaged: {error}") from error
     if not isinstance(header, dict):
-        raise SnapshotError("its header is no object")
+        raise SnapshotError("its header is not an object")
     return header, end
 
 

@@ -296,7 +296,7 @@ def _class(name: str) -> type:
 def _state_class_name(kind: type) -> str:
     name = name_of(kind)
     if known_classes().get(name) is not kind:
-        raise SnapshotError(f"{name} is no class of the state")
+        raise SnapshotError(f"{name} is not a class of the state")
     return name
 
 

@@ -223,7 +223,7 @@ def _framed(document: dict[str, Any], parts: list[bytes]) -> bytes:
 
 def _header(data: bytes) -> tuple[dict[str, Any], int]:
     if len(data) < _PREFIX.size or not data.startswith(MAGIC):
-        raise SegmentError("it is no bundle")
+        raise SegmentError("it is not a bundle")
     _, format, _, checksum, size, raw_size = _PREFIX.unpack_from(data)
     if format != FORMAT:
         raise SegmentError(f"bundle format {format}; this stepwatch reads {FORMAT}")
@@ -237,7 +237,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
     except (ValueError, RecursionError) as error:
         raise SegmentError(f"the header of its bundle is damaged: {error}") from error
     if not isinstance(header, dict):
-        raise SegmentError("the header of its bundle is no object")
+        raise SegmentError("the header of its bundle is not an object")
     return header, end
 
 

@@ -180,7 +180,7 @@ def _remote(scheme: str) -> Objects:
         return Remote(fsspec.filesystem(scheme), _failures(scheme))
     except (ImportError, ValueError) as error:
         raise StoreError(
-            f"payloads in {scheme}:// need what is not installed: {error}; "
+            f"payloads in {scheme}:// need a missing package: {error}; "
             "pip install 'stepwatch[object-store]', or pass another --payloads"
         ) from error
 

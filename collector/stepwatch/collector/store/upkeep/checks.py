@@ -54,7 +54,7 @@ def _positions(connection: sa.Connection) -> Iterator[str]:
     last = last.join(job, job.c.name == bundle.c.job, isouter=True)
     for row in connection.execute(last.group_by(bundle.c.job, job.c.position)):
         if row.position is None or row.position < row.last:
-            yield f"job {row.job} has a bundle up to {row.last}, but its row says {row.position}"
+            yield f"job {row.job} has a bundle up to {row.last}, but its row has {row.position}"
     stored = (
         sa.select(segment.c.job, sa.func.count().label("count"))
         .add_columns(sa.func.count(segment.c.position.distinct()).label("different"))
@@ -65,7 +65,7 @@ def _positions(connection: sa.Connection) -> Iterator[str]:
     query = sa.select(stored, job.c.position).join(job, job.c.name == stored.c.job, isouter=True)
     for row in connection.execute(query):
         if row.position is None or row.position < row.last:
-            yield f"job {row.job} has a segment at {row.last}, but its row says {row.position}"
+            yield f"job {row.job} has a segment at {row.last}, but its row has {row.position}"
         if row.different < row.count:
             yield f"job {row.job} has {row.count - row.different} positions twice"
 

@@ -68,4 +68,4 @@ def _reason(error: OSError) -> str:
         return error.strerror or str(error)
     if error.reason == "KEY_VALUES_MISMATCH":
         return "the key is of another certificate"
-    return "one of them is no PEM file, or the key has a password"
+    return "one of them is not a PEM file, or the key has a password"

@@ -81,7 +81,7 @@ function bytes(value) {
 const clock = (unix) => known(unix) ? new Date(1000 * unix).toISOString().replace("T", " ").slice(0, 19) + " UTC" : UNKNOWN;
 // What is old is not known to be well, whatever it said: in words, empty where an answer is fresh.
 const staleWords = (view) => !view.stale ? "" : view.stale.reason + (view.stale.state ? "; it was " + view.stale.state + " then" : "");
-const WORDS = { "too-early": "too early to say" };
+const WORDS = { "too-early": "too early" };
 const state = (word) => element("span", { className: "state s-" + word, textContent: WORDS[word] || word });
 
 function row(...cells) {

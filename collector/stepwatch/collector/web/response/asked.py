@@ -62,7 +62,7 @@ def wanted_silence(document: dict[str, Any]) -> Wanted:
         raise ValueError("name a job, a node or a kind; a silence of everything hides all")
     for name in (job, node):
         if name and not is_name(name):
-            raise ValueError(f"{name[:80]!r} is no name of a job or node")
+            raise ValueError(f"{name[:80]!r} is not a name of a job or node")
     if kind and kind not in _KINDS:
         raise ValueError(f"kind must be one of {', '.join(sorted(_KINDS))}")
     why, author = _needed(document, "why"), _needed(document, "by")

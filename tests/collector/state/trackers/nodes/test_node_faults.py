@@ -66,7 +66,7 @@ def test_when_it_happened_last_is_known_from_its_count() -> None:
         )
         return attempt.tracker(NodeFaults).faults({})[0].newest_ns
 
-    assert newest(first) == 3, "a report is no occurrence"
+    assert newest(first) == 3, "a report is not an occurrence"
     assert newest(first, unchanged) == 3
     assert newest(first, unchanged, counted_again) == 70
     assert newest(first, counted_again, {**counted_again, "time_ns": 90}) == 70

@@ -95,7 +95,7 @@ class CollectiveRecords(JoinedTracker):
         return len(rows) - len(usable)
 
     def add_groups(self, rows: Rows) -> None:
-        """Add GROUP rows; a number with two claimed sizes is no valid group."""
+        """Add GROUP rows; a number with two claimed sizes is not a valid group."""
         claims = rows["group"].astype(np.uint64) << np.uint64(32) | rows["size"]
         _, firsts = np.unique(claims, return_index=True)
         for row in rows[firsts]:

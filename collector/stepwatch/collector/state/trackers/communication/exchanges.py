@@ -19,7 +19,7 @@ from stepwatch.signals.arrays import Integers, Rows, SmallIntegers
 from stepwatch.signals.records import Kind, Op
 
 LEAST_STEPS = 4
-"""Steps in which both ranks in a pair must send: an occasional tensor is no pipeline."""
+"""Steps in which both ranks in a pair must send: an occasional tensor is not a pipeline."""
 MAX_PAIRS = 2 * MAX_WORLD
 
 Pair = tuple[int, int]

@@ -32,7 +32,7 @@ def time_to_durable(facts: JobFacts) -> Reading:
         if item.durable_seconds is not None
     ]
     if not durations:
-        return unknown(_NONE if not checkpoints(facts) else "no rank says when one was durable")
+        return unknown(_NONE if not checkpoints(facts) else "no rank reports a durable checkpoint")
     return Reading(
         sum(durations) / len(durations), len(durations), detail=f"longest {max(durations):.1f} s"
     )
@@ -94,7 +94,7 @@ SLIS = (
         weight="checkpoints",
         expected="less than the interval between saves",
         trap="large models",
-        needs="checkpoint records that say so",
+        needs="checkpoint records with this outcome",
         measure=time_to_durable,
     ),
     RunSli(

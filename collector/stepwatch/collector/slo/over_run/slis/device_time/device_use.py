@@ -23,7 +23,7 @@ def device_busy(facts: JobFacts) -> Reading:
         if not use.devices:
             return unknown("no agent reads a device: no GPU, or no driver")
         why = f"; {use.divided} are divided (MIG)" if use.divided else ""
-        return unknown(f"of {use.devices} devices none says how busy it is{why}")
+        return unknown(f"of {use.devices} devices none reports its use{why}")
     tensor = use.tensor_ratio
     tensor_words = f"{float(tensor.mean()):.0%}" if len(tensor) else "unknown"
     detail = f"least busy {float(busy.min()):.0%}; tensor cores {tensor_words}"

@@ -32,7 +32,7 @@ SLIS = (
         unit="events",
         weight="jobs",
         expected="0",
-        trap="minibatch noise; a loss that falls is no proof of a good model",
+        trap="minibatch noise; a loss that falls is not proof of a good model",
         needs="losses of steps; digests and gradients where they are watched",
         measure=convergence,
     ),

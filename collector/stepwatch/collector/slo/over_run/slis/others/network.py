@@ -16,7 +16,7 @@ def network_use(facts: JobFacts) -> Reading:
     rated = [link for link in traffic if link.link_bytes_per_second > 0]
     words = f"{size(most.bytes_per_second)}/s on {most.interface} of {most.node}"
     if not rated:
-        return unknown(f"no interface says what its link carries; the busiest: {words}")
+        return unknown(f"no interface reports its link's speed; the busiest: {words}")
     share = max(link.bytes_per_second / link.link_bytes_per_second for link in rated)
     return Reading(share, len(traffic), detail=f"busiest: {words}")
 
@@ -25,7 +25,7 @@ SLIS = (
     RunSli(
         name="network-use",
         mission="M8",
-        what="bytes of the busiest interface, in its busier direction, over what its link carries",
+        what="bytes of the busiest interface, in its busier direction, over its link's speed",
         formula="mean bytes/s / link bytes/s, newest attempt",
         unit="ratio",
         weight="time",

@@ -58,7 +58,7 @@ def interruptions(facts: JobFacts) -> Reading:
     count = sum(run.outcome.failed for run, _ in facts.runs)
     if days < _LEAST_DAYS:
         counted = f"{count} in {seconds(facts.allocated)} of device-time"
-        return unknown(f"too early to say: {counted}, a rate takes {_LEAST_DAYS:.0f} device-days")
+        return unknown(f"too early: {counted}, a rate needs {_LEAST_DAYS:.0f} device-days")
     low, high = poisson_interval(count)
     scale = 1000.0 / days
     return Reading(count * scale, count, low * scale, high * scale, f"{count} in {days:.3g} days")
@@ -141,7 +141,7 @@ SLIS = (
         unit="events per 1,000 device-days",
         weight="device-time",
         expected="Llama 3 saw 419 in 54 days of 16,384 GPUs: 0.47 (arXiv:2407.21783)",
-        trap="below 10 device-days it is unknown: few failures in little time are no rate",
+        trap="below 10 device-days it is unknown: few failures in little time are not a rate",
         needs="ends, and accounts",
         measure=interruptions,
     ),

@@ -14,7 +14,7 @@ def job_success(facts: JobFacts) -> Reading:
     if facts.state == FAILED:
         return Reading(0.0, events=1)
     if facts.state == INTERRUPTED:
-        return unknown("somebody stopped it: that is neither success nor failure")
+        return unknown("it was stopped by hand: that is neither success nor failure")
     return unknown("it has not ended")
 
 
@@ -48,8 +48,8 @@ SLIS = (
         formula="finished / (finished + failed)",
         unit="ratio",
         weight="attempts",
-        expected="falls with size: a restart is no shame, redoing a day is",
-        trap="an attempt that somebody stopped counts for neither",
+        expected="falls with size: a restart is normal, a redone day is not",
+        trap="an attempt that was stopped by hand counts as neither",
         needs="the ends that ranks report",
         measure=attempt_success,
     ),

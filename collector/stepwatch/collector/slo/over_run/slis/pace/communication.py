@@ -37,7 +37,7 @@ def bubble_over_ideal(facts: JobFacts) -> Reading:
     attempt = facts.job.current
     stages = pipeline(attempt.window(_NEWEST))
     if stages is None or stages.bubble_ratio is None:
-        return unknown("it is no pipeline, or its stages are not known")
+        return unknown("it is not a pipeline, or its stages are not known")
     schedule = attempt.lifecycle.schedule
     if schedule is None or schedule.ideal_bubble_ratio is None:
         return unknown(f"no rank names the schedule; the bubble is {stages.bubble_ratio:.1%}")
@@ -55,7 +55,7 @@ SLIS = (
         unit="ratio",
         weight="device-time",
         expected="a small share of the step",
-        trap="it depends on sizes of tensors; on the host's clock, of what the host waits for",
+        trap="it depends on tensor sizes; on the host's clock it covers only the host's waits",
         needs="collectives that hooks see",
         measure=collective_time,
     ),
@@ -67,7 +67,7 @@ SLIS = (
         unit="ratio",
         weight="device-time",
         expected="a small share of the step",
-        trap="what ranks wait for each other is not in it",
+        trap="it excludes the ranks' waits for each other",
         needs="collectives that hooks see, and accounts",
         measure=exposed_communication,
     ),
@@ -86,7 +86,7 @@ SLIS = (
     RunSli(
         name="bubble-over-ideal",
         mission="",
-        what="idle share of the pipeline beyond what its schedule cannot avoid",
+        what="idle share of the pipeline beyond its schedule's own bubble",
         formula="waits for neighbours / (work + waits) - the schedule's ideal, newest steps",
         unit="ratio",
         weight="device-time",

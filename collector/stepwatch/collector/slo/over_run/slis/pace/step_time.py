@@ -76,7 +76,7 @@ SLIS = (
         unit="ratio",
         weight="device-time",
         expected="0.95",
-        trap="usual is what the attempt's first steps were",
+        trap="the attempt's first steps are the baseline",
         needs="steps",
         measure=usual_steps,
     ),

@@ -51,10 +51,10 @@ def mfu(facts: JobFacts) -> Reading:
     attempt = facts.job.current
     flops, peak = _described(attempt)
     if not flops:
-        return unknown("no rank says what a token takes: Watch.describe(model={flops_per_token})")
+        return unknown("no rank reports a token's FLOP: Watch.describe(model={flops_per_token})")
     if not peak:
         words = "environment={device_peak_flops_per_second}"
-        return unknown(f"no rank says what its device can do: Watch.describe({words})")
+        return unknown(f"no rank reports its device's peak: Watch.describe({words})")
     rate = tokens_per_second(attempt)
     if rate is None or not attempt.world:
         return unknown(_NO_TOKENS)
@@ -87,7 +87,7 @@ SLIS = (
         formula="tokens / time after the first step of the newest attempt",
         unit="tokens/s",
         weight="time",
-        expected="90 % of what its class does, scaled from one node",
+        expected="90 % of its class throughput, scaled from one node",
         trap="it is high in a run whose loss diverges",
         needs="tokens of steps",
         measure=throughput,
