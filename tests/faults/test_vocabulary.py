@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stepwatch.cli.simulate.faults import FAULTS as SIMULATED
 from stepwatch.faults import FAULTS as INJECTED
 from tests.drill.outside import OUTSIDE
@@ -50,7 +52,7 @@ WORDS = {
     "full-disk": "the disk for checkpoints is full",
 }
 """Every fault's word and its meaning."""
-MAKERS = {
+MAKERS: dict[str, Iterable[str]] = {
     "injector": INJECTED,
     "simulation": SIMULATED,
     "scenario": FaultKind,
