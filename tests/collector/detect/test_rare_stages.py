@@ -48,7 +48,7 @@ def test_stages_that_are_slow_in_one_step_of_ten_are_found(
 
 def test_what_has_ended_is_not_found() -> None:
     later = varied_window()
-    assert slow(later.at(np.arange(STEPS)), [2], 10, 3.0)
+    assert slow(later.select(np.arange(STEPS)), [2], 10, 3.0)
     healthy = varied_window()
     for phase in ("forward", "backward"):
         later.planes[phase][100:] = healthy.planes[phase][100:]

@@ -56,7 +56,7 @@ def test_the_hosts_clock_where_no_device_times() -> None:
     assert (window.clock, step_timing(attempt).reason) == ("host", "")
     for name in (*IDLE, "host_lead", "clock_error"):
         assert np.isnan(window.planes[name]).all(), name
-    part_window = window.at(np.arange(3))
+    part_window = window.select(np.arange(3))
     assert {plane.shape for plane in part_window.planes.values()} == {(3, WORLD)}
     assert set(DEVICE_COLUMNS) <= set(part_window.planes)
 

@@ -46,7 +46,11 @@ def course(forward: Matrix, wait: Vector | None = None) -> Course:
 
 def test_the_worked_example() -> None:
     change = change_in(np.array([1.0, 1.0, 1.0, 2.0, 2.0, 2.0]), 2, 2)
-    assert change is not None and (change.at, change.before, change.after) == (3, 1.0, 2.0)
+    assert change is not None and (change.split, change.earlier_level, change.later_level) == (
+        3,
+        1.0,
+        2.0,
+    )
     assert change_in(np.ones(3), 2, 2) is None
 
 
@@ -55,8 +59,8 @@ def test_a_small_change_is_found_where_it_is(seed: int) -> None:
     values = noise(seed)
     values[20:] *= 1.15
     change = lasting_change(values)
-    assert change is not None and abs(change.at - 20) <= 1
-    assert change.after / change.before == pytest.approx(1.15, abs=0.05)
+    assert change is not None and abs(change.split - 20) <= 1
+    assert change.later_level / change.earlier_level == pytest.approx(1.15, abs=0.05)
 
 
 def test_no_change_is_sure_in_years_of_noise_with_pauses() -> None:

@@ -33,7 +33,7 @@ def without_first(window: Window) -> Window:
     1.7 s made 39 steps with 0.23 s appear host-bound for a fifth of their time.
     """
     first: Mask = np.asarray((window.flags & StepFlag.FIRST).any(axis=1))
-    return window.at(~first) if first.any() and not first.all() else window
+    return window.select(~first) if first.any() and not first.all() else window
 
 
 def waits_of(attempt: Attempt, window: Window) -> Waits:

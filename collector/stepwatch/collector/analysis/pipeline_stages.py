@@ -59,7 +59,7 @@ def complete_steps(window: Window) -> Window:
     """Return the steps that every rank reported, without first steps."""
     usable: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
     usable &= ~(window.flags & StepFlag.FIRST).any(axis=1)
-    return window.at(usable)
+    return window.select(usable)
 
 
 def known_stages(window: Window) -> list[int]:

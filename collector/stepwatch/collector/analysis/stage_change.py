@@ -61,7 +61,7 @@ def lasting_change(values: Vector) -> Change | None:
     if change is None or change.sure < LEAST_SURE or not _parts(values, change):
         return None
     now = median(values[-_NEWEST:])
-    return change if now >= (change.before + change.after) / 2 else None
+    return change if now >= (change.earlier_level + change.later_level) / 2 else None
 
 
 def _parts(values: Vector, change: Change) -> bool:
@@ -72,8 +72,8 @@ def _parts(values: Vector, change: Change) -> bool:
     other, and the typical difference is small. With 0, 0, 0, 9, 0, 9 before and 9, 0, 9, 9, 0, 9
     after, the medians are 0 and 9.
     """
-    earlier, later = values[: change.at], values[change.at :]
-    middle = (change.before + change.after) / 2
+    earlier, later = values[: change.split], values[change.split :]
+    middle = (change.earlier_level + change.later_level) / 2
     return bool(np.quantile(earlier, 0.75) < middle < np.quantile(later, 0.25))
 
 
@@ -81,7 +81,7 @@ def lost_ratio(course: Course, change: Change, excess_seconds: float) -> float:
     """Return the time share lost to `excess_seconds` per step, at most the steps' own growth."""
     seconds = course.seconds / course.steps
     seconds_before, seconds_after = (
-        float(np.median(part)) for part in (seconds[: change.at], seconds[change.at :])
+        float(np.median(part)) for part in (seconds[: change.split], seconds[change.split :])
     )
     return max(0.0, min(excess_seconds, seconds_after - seconds_before)) / seconds_after
 
@@ -101,13 +101,17 @@ def _grown(course: Course, work: Cube, index: int, number: int) -> GrownStage | 
     change = lasting_change(totals[:, index] / peer_means)
     if change is None:
         return None
-    excess = (change.after - change.before) * float(np.median(peer_means[change.at :]))
+    excess = (change.later_level - change.earlier_level) * float(
+        np.median(peer_means[change.split :])
+    )
     phase_work = work[:, :, index]
-    more = np.median(phase_work[change.at :], axis=0) - np.median(phase_work[: change.at], axis=0)
+    more = np.median(phase_work[change.split :], axis=0) - np.median(
+        phase_work[: change.split], axis=0
+    )
     return GrownStage(
         stage=number,
         phase=WORK[_STAGE_WORK[int(np.argmax(more))]],
-        first_step=int(course.first_step[change.at]),
+        first_step=int(course.first_step[change.split]),
         change=change,
         lost=lost_ratio(course, change, excess),
     )

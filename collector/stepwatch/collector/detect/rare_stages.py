@@ -68,13 +68,13 @@ def rare_stages(context: DetectionContext) -> list[RareStage]:
     window = context.window
     if len(known_stages(window)) < 2 or not context.compares_ranks:
         return []
-    few = window.at(np.flatnonzero(usable_steps(window)))
+    few = window.select(np.flatnonzero(usable_steps(window)))
     if len(few.steps) < _FEWEST:
         return []
     if int((_excess(few) >= LEVELS[0]).sum(axis=0).max()) < _FEWEST - 1:
         return []  # nearly always
     window = context.attempt.window(RARE_STEPS)
-    return find_rare(window.at(np.flatnonzero(usable_steps(window))))
+    return find_rare(window.select(np.flatnonzero(usable_steps(window))))
 
 
 def find_rare(window: Window) -> list[RareStage]:

@@ -19,14 +19,14 @@ _MOST_KEPT = 0.8
 
 
 class Change(NamedTuple):
-    """A change from level `before` to level `after` at index `at`; both levels are medians.
+    """A change between two levels, both medians; `split` is the first later index.
 
     `sure` is the difference over its standard error, assuming independent values around each level.
     """
 
-    at: int
-    before: float
-    after: float
+    split: int
+    earlier_level: float
+    later_level: float
     sure: float
 
 

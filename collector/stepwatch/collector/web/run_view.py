@@ -93,7 +93,7 @@ def phase_seconds(attempt: Attempt) -> dict[str, Any]:
     complete = ~np.isnan(window.planes["duration"]).any(axis=1) & (pauses == 0)
     complete &= (window.flags & StepFlag.UNFINISHED == 0).all(axis=1)
     complete &= window.steps >= attempt.steps.history.first + WARMUP_STEPS
-    complete_window = window.at(complete)
+    complete_window = window.select(complete)
     names = (*PHASE_NAMES, "collective", "pipeline_wait") if len(complete_window.steps) else ()
     means = {name: float(np.nanmean(complete_window.planes[name])) for name in names}
     return {

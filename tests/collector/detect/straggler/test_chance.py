@@ -32,7 +32,7 @@ def lengths(values: np.ndarray, ranks: int, seed: int, steps: int = 400) -> Wind
 def test_lengths_that_differ_by_nature_name_nobody(ranks: int, values: list[float]) -> None:
     step_window = lengths(np.asarray(values), ranks, seed=ranks)
     for end in range(16, 400, 3):
-        assert findings_of(step_window.at(np.arange(max(0, end - 128), end))) == []
+        assert findings_of(step_window.select(np.arange(max(0, end - 128), end))) == []
 
 
 @pytest.mark.parametrize(("ranks", "steps"), [(2, 18), (4, 11), (8, 9), (64, 7)])
@@ -59,7 +59,7 @@ def test_long_steps_that_only_most_are_of_two_ranks_at_a_start_name_nobody() -> 
         step_window.planes[phase][3] *= 2.1
     settle(step_window)
     for end in range(5, 13):
-        assert findings_of(step_window.at(np.arange(end))) == []
+        assert findings_of(step_window.select(np.arange(end))) == []
 
 
 def test_a_long_step_of_its_peer_hides_none_of_the_others() -> None:
@@ -143,4 +143,4 @@ def test_steps_that_are_as_long_by_nature_now_and_then_name_nobody() -> None:
             step_window.planes["backward"][rows + 1, rank] *= 8.0
     settle(step_window)
     for end in range(200, 4_000, 7):
-        assert findings_of(step_window.at(np.arange(end - 128, end))) == []
+        assert findings_of(step_window.select(np.arange(end - 128, end))) == []

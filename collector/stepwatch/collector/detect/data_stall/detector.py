@@ -139,11 +139,11 @@ def detect(
     usable = np.flatnonzero(usable_steps(window))
     if len(usable) < limits.window_steps:
         return []
-    seconds = step_seconds(window.at(usable[-limits.long_window_steps :]))
+    seconds = step_seconds(window.select(usable[-limits.long_window_steps :]))
     rules = _rules(baseline, lasts_s >= limits.lasting_seconds, seconds, limits)
     if not rules:
         return []
-    newest = window.at(usable[-limits.window_steps // 2 :])
+    newest = window.select(usable[-limits.window_steps // 2 :])
     if not _may_wait_long(newest, min(rule.least_share for rule in rules)):
         return []
     stalled_counts = [_waits(newest, rule, limits).long.any(axis=0).sum() for rule in rules]
@@ -152,7 +152,7 @@ def detect(
     if max(stalled_counts) < (1 if without_peers.any() else several):
         return []  # a look at a few rows, which is nearly always enough
     for rule in rules:
-        waits = _waits(window.at(usable[-limits.long_window_steps :]), rule, limits)
+        waits = _waits(window.select(usable[-limits.long_window_steps :]), rule, limits)
         loaders = loads_data(waits.data.sum(axis=0), waits.seconds.sum(axis=0))
         stalled = _is_stalled(waits, rule, limits)
         enough = max(several, limits.nearly_all_share * loaders.sum())
@@ -160,7 +160,7 @@ def detect(
             stalled &= without_peers
             enough = 1
         if stalled.sum() >= enough:
-            waits = _waits(window.at(usable), rule, limits)  # the older steps date the stall
+            waits = _waits(window.select(usable), rule, limits)  # the older steps date the stall
             began = first_of_run(waits.long[:, stalled].mean(axis=1) >= 0.5, rule.gap)
             named = np.arange(len(stalled)) if numbers is None else numbers
             return [_finding(waits, stalled, began, rule, named)]

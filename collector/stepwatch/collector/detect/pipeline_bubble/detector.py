@@ -114,7 +114,7 @@ def detect(
         return []
     if any(name not in baseline or np.isnan(baseline[name]).any() for name in STAGE_WORK):
         return []
-    recent = window.at(chosen[-limits.window_steps :])
+    recent = window.select(chosen[-limits.window_steps :])
     measured = bubble_ratio(recent)
     if measured is None:
         return []
@@ -124,14 +124,16 @@ def detect(
             columns = np.flatnonzero(name(stages, limits)).tolist()
             if columns:
                 numbers = [stages.numbers[column] for column in columns]
-                return [_clear(window.at(chosen), numbers, is_built_in, baseline, ideal, limits)]
+                return [
+                    _clear(window.select(chosen), numbers, is_built_in, baseline, ideal, limits)
+                ]
     peers = {number: int((window.stage == number).sum()) > 1 for number in known_stages(window)}
     costly_rare = [stage for stage in rare if _is_costly(stage, peers, limits)]
     costly = [stage for stage in lasting if _is_costly(stage, peers, limits)]
     if costly_rare:
         return [_now_and_then(costly_rare, baseline, ideal)]
     if costly:
-        return [_lasting(costly[0], window.at(chosen), baseline, ideal)]
+        return [_lasting(costly[0], window.select(chosen), baseline, ideal)]
     return _few_microbatches(recent, measured, ideal, limits)
 
 
@@ -209,7 +211,7 @@ def _clear(
     if is_built_in:
         against, ratio = stages.other_work, limits.built_in_ratio
     since = first_of_run(_exceeds(stages, against, ratio, limits)[:, column])
-    part = window.at(np.arange(since, len(window.steps)))
+    part = window.select(np.arange(since, len(window.steps)))
     return _imbalance(part, numbers, against[since:, column], baseline, ideal)
 
 
@@ -218,7 +220,7 @@ def _now_and_then(
 ) -> Finding:
     """Return the finding on stages that are slow in some steps, from these steps."""
     first = min(rare, key=lambda stage: stage.stage)  # the same one each time, if there are several
-    part, numbers = first.window.at(first.hits), sorted(stage.stage for stage in rare)
+    part, numbers = first.window.select(first.hits), sorted(stage.stage for stage in rare)
     stages = _stages(part, baseline)
     against = stages.expected[:, stages.numbers.index(first.stage)]
     finding = _imbalance(part, numbers, against, baseline, ideal, first.lost)
@@ -231,9 +233,9 @@ def _lasting(
 ) -> Finding:
     """Return the finding on a stage whose work has grown slightly, for minutes."""
     since = min(int(np.searchsorted(window.steps, grown.first_step)), len(window.steps) - 1)
-    part = window.at(np.arange(since, len(window.steps)))
+    part = window.select(np.arange(since, len(window.steps)))
     stages = _stages(part, baseline)
-    against = stages.other_work[:, stages.numbers.index(grown.stage)] * grown.change.before
+    against = stages.other_work[:, stages.numbers.index(grown.stage)] * grown.change.earlier_level
     finding = _imbalance(part, [grown.stage], against, baseline, ideal, grown.lost)
     return finding._replace(began_step=grown.first_step)
 

@@ -43,7 +43,7 @@ def _find_clear(context: DetectionContext) -> list[Finding]:
     chosen = np.flatnonzero(usable_steps(window))
     if not calls or not usual or not len(chosen):
         return []
-    newest, world = window.at(chosen[-1:]), len(window.stage)
+    newest, world = window.select(chosen[-1:]), len(window.stage)
     # Longer work only explains a transfer. Without it, nearly always no operation is slow.
     steps = Steps(newest.steps, step_seconds(newest), np.ones(1), np.zeros((1, world)))
     newest_waits = _waits(context, newest)
@@ -51,7 +51,7 @@ def _find_clear(context: DetectionContext) -> list[Finding]:
         return []
     if not is_slow(transfers(newest_waits, calls, steps), steps.seconds, limits).any():
         return []
-    part = window.at(chosen[-max(limits.window_steps, ROWS_BACK // world) :])
+    part = window.select(chosen[-max(limits.window_steps, ROWS_BACK // world) :])
     groups = collectives_on(context.attempt, window.clock).groups
     return detect(_waits(context, part), groups, calls, _steps(part, usual), limits)
 

@@ -83,19 +83,19 @@ def _grown(course: Course, waited: Vector, work: Vector, limits: Thresholds) -> 
     change = lasting_change(wait - follows * (work - np.median(work))) if len(wait) else None
     if change is None:
         return None
-    grown = change.after - change.before
-    more = max(0.0, float(np.median(work[change.at :]) - np.median(work[: change.at])))
+    grown = change.later_level - change.earlier_level
+    more = max(0.0, float(np.median(work[change.split :]) - np.median(work[: change.split])))
     excess = grown - more * (1.0 - follows)
     lost = lost_ratio(course, change, excess)
     if lost < limits.least_lost_ratio or excess < more or change.sure * excess < LEAST_SURE * grown:
         return None
     return Growth(
-        now=change.after,
-        usual=change.before,
+        now=change.later_level,
+        usual=change.earlier_level,
         more=more,
         lost=lost,
-        first_step=int(course.first_step[change.at]),
-        seconds=float(course.seconds[change.at :].sum()),
+        first_step=int(course.first_step[change.split]),
+        seconds=float(course.seconds[change.split :].sum()),
         reference="before",
         sure=change.sure,
     )

@@ -81,14 +81,14 @@ def _clear(context: DetectionContext, chosen: Integers) -> list[Finding]:
     """
     window, limits = context.window, context.thresholds(LIMITS)
     for waiting_in in (_beyond_baseline, _beyond_schedule):
-        newest = waiting_in(context, window.at(chosen[-limits.window_steps :]))
+        newest = waiting_in(context, window.select(chosen[-limits.window_steps :]))
         if newest is None or not _is_slow(newest, limits)[0]:  # nearly always
             continue
         sends = _sends(context, newest.numbers, newest.ranks)
         least = limits.least_excess_ratio * float(np.median(newest.seconds))
         if waiting_in is _beyond_schedule and max(sends.values(), default=0.0) < least:
             continue
-        waiting = waiting_in(context, window.at(chosen))
+        waiting = waiting_in(context, window.select(chosen))
         if waiting is not None:
             return detect_between_stages(waiting._replace(sends=sends), limits)
     return []

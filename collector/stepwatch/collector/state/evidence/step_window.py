@@ -64,7 +64,7 @@ class Window(NamedTuple):
             return planes.select(chosen)[name]
         return planes[name][chosen]
 
-    def at(self, chosen: Integers | Mask) -> Window:
+    def select(self, chosen: Integers | Mask) -> Window:
         """Return some steps: row positions, or a mask (steps,)."""
         planes = self.planes
         cut: Mapping[str, Matrix]

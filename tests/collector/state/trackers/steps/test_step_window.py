@@ -51,13 +51,13 @@ def test_some_steps_of_a_plane_are_those_of_the_whole(window: Window, read_befor
         assert window.planes["forward"].shape == (32, RANKS)
     expected = forward([8, 10, 15])
     np.testing.assert_array_equal(window.plane("forward", chosen), expected)
-    part = window.at(chosen)
+    part = window.select(chosen)
     np.testing.assert_array_equal(part.planes["forward"], expected)
     assert part.steps.tolist() == [8, 10, 15]
     assert all(part.planes[name].shape == (3, RANKS) for name in (*COLUMNS, *IDLE))
 
 
 def test_steps_can_be_taken_by_a_mask_and_from_a_part_again(window: Window) -> None:
-    part = window.at(window.steps % 2 == 0).at(np.array([1, 3]))
+    part = window.select(window.steps % 2 == 0).select(np.array([1, 3]))
     assert part.steps.tolist() == [10, 14]
     np.testing.assert_array_equal(part.planes["forward"], forward([10, 14]))
