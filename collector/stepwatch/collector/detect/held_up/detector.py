@@ -38,6 +38,8 @@ from stepwatch.signals.phrases import ranks_text
 
 IN_TURNS, TOGETHER = "in turns", "now and then"
 """Subjects of the findings."""
+_FEWEST_BUCKETS = 3
+"""With fewer buckets that lose time, the interval of the cost includes zero."""
 _OF_ONE_RANK = 0.5
 """A slow rank explains the loss in turns if it costs at least this share of it."""
 
@@ -136,7 +138,7 @@ def detect(
 
 def _loss(course: Course, net: Vector, times: Integers, least_log_over: float) -> _Loss | None:
     """Return the loss from `net` seconds (buckets,) over `times` steps (buckets,), if it lasts."""
-    if not times.any():
+    if np.count_nonzero(net) < _FEWEST_BUCKETS:
         return None
     loss_episode = episode(net, course.seconds)
     if loss_episode.log_over >= least_log_over:

@@ -79,9 +79,10 @@ def detect(
     if recent is None or not len(baseline.seconds):
         return []
     slowdown = course.slowdown(baseline)
-    slow_peer = _slow_peer(peers, limits)
-    speed = course.part(recent).tokens_per_second()
-    behind = speed / float(np.median(peers)) if speed < slow_peer else math.nan
+    behind, slow_peer = math.nan, _slow_peer(peers, limits)
+    if slow_peer > 0:
+        speed = course.part(recent).tokens_per_second()
+        behind = speed / float(np.median(peers)) if speed < slow_peer else math.nan
     if _lasts(slowdown[recent] >= limits.least_ratio, limits):  # nearly never
         scattered = baseline.slowdown(baseline)
         least = max(limits.least_ratio, float(np.quantile(scattered, limits.slow_share)))
