@@ -107,12 +107,12 @@ def test_what_became_slow_later_is_compared_with_its_own_past() -> None:
 
 def test_stretches_in_which_a_rank_was_not_observed_say_nothing_of_transfers() -> None:
     partly = course(0.3)
-    partly.seen[:, 1] = STEPS - 1
+    partly.compared[:, 1] = STEPS - 1
     assert longer_in_collectives(partly, BEFORE, LIMITS), "a row that is lost hides nobody"
-    partly.seen[2:, 1] = STEPS - 2
+    partly.compared[2:, 1] = STEPS - 2
     assert longer_in_collectives(partly, BEFORE, LIMITS) is None
     partial = course(0.3)
-    partial.seen[:, 1] = 0
+    partial.compared[:, 1] = 0
     assert longer_in_collectives(partial, BEFORE, LIMITS), "it has no peers, and never had"
 
 

@@ -114,5 +114,5 @@ def test_how_many_steps_are_taken_at_once_makes_no_difference() -> None:
             advance(evidence, window_of(work[:, first : first + size], stage, first))
         courses.append(evidence.buckets.course())
     for history in courses[1:]:
-        for name in ("alone", "together", "times"):
+        for name in ("lost_to_one", "lost_to_data", "times"):
             assert np.array_equal(getattr(history, name), getattr(courses[0], name)), name

@@ -233,13 +233,13 @@ def test_a_slow_rank_shows_beside_those_that_are_observed(lost: int) -> None:
 def test_peers_count_for_as_many_steps_as_are_known_of_them() -> None:
     seen_steps = np.array([[10, 10, 10, 10], [10, 10, 0, 5], [10, 0, 0, 0]], dtype=np.uint16)
     cost = np.array([[3.0, 1.0, 1.0, 1.0], [3.0, 2.0, 0.0, 1.0], [3.0, 0.0, 0.0, 0.0]])
-    history = course(10, 0, 0, 0, 0, buckets=3)._replace(cost=cost, seen=seen_steps)
+    history = course(10, 0, 0, 0, 0, buckets=3)._replace(cost=cost, compared=seen_steps)
     nobody, peers = np.zeros(0, dtype=np.int64), np.array([1, 2, 3])
     net = beyond_peers(history, 0, peers, nobody)
     assert net.tolist() == [2.0, 1.0, 0.0], "of the last ones nobody knows"
     assert beyond_peers(history, 0, peers, peers[:1]).tolist() == [2.0, 1.0, 0.0]
     seen_steps = seen_steps * np.array([1, 1, 0, 0], dtype=np.uint16)
-    partial = history._replace(seen=seen_steps, cost=cost * (seen_steps > 0))
+    partial = history._replace(compared=seen_steps, cost=cost * (seen_steps > 0))
     net = beyond_peers(partial, 0, peers, peers[:1])
     assert net.tolist() == [2.0, 1.0, 0.0], "those that nobody saw are not peers, whoever is named"
 

@@ -132,7 +132,7 @@ def test_few_steps_say_nothing_yet() -> None:
 def test_a_rank_that_was_seen_in_fewer_steps_is_left_out_though_it_is_back() -> None:
     history = course(20, 0, 0, 0, 0)
     assert rarely_seen(history, 4) == frozenset()
-    history.seen[:8, 2], history.seen[0, 3] = 0, 15
+    history.compared[:8, 2], history.compared[0, 3] = 0, 15
     assert rarely_seen(history, 4) == {2}
     assert rarely_seen(history, 2) == frozenset()
 

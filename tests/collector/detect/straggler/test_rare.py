@@ -109,10 +109,10 @@ def partly(
     ranks = len(observed[0])
     history = course(20, *[0] * ranks)
     history.begun[0], history.begun[-1] = counts
-    history.seen[:8], history.seen[8:] = observed
+    history.compared[:8], history.compared[8:] = observed
     long = LongSteps(ranks)
     long.totals += history.begun.sum(axis=0, dtype=np.int64) + ever[0]
-    long.steps += history.seen.sum(axis=0, dtype=np.int64) + ever[1]
+    long.steps += history.compared.sum(axis=0, dtype=np.int64) + ever[1]
     nobody = np.zeros(ranks, dtype=np.bool_)
     return log_rarity(history, long, np.zeros(ranks, dtype=np.int64), nobody, LIMITS).tolist()
 

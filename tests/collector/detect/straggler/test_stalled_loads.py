@@ -34,7 +34,7 @@ def stalled(
     """
     ranks = len(counts)
     history = course(11, *[0] * ranks)
-    history.seen[8:, ranks - lost :] = 0
+    history.compared[8:, ranks - lost :] = 0
     history.work[:, DATA, :loaders] = 0.1
     for rank, count in enumerate(counts):
         history.begun[:count, LEVEL, rank] = 1

@@ -126,8 +126,8 @@ def detect(
     """
     if course.seconds.sum() < lasting.lasting_seconds:
         return []
-    turns = _loss(course, course.alone.sum(axis=1), course.times[:, 0], least_log_over)
-    together = _loss(course, course.together, course.times[:, 1], least_log_over)
+    turns = _loss(course, course.lost_to_one.sum(axis=1), course.times[:, 0], least_log_over)
+    together = _loss(course, course.lost_to_data, course.times[:, 1], least_log_over)
     findings = []
     if turns is not None and turns.is_worth(limits.least_lost, lasting):
         findings += _in_turns(course, stage, turns, limits)
@@ -159,7 +159,7 @@ def _in_turns(
     course: Course, stage: SmallIntegers, loss: _Loss, limits: Thresholds
 ) -> list[Finding]:
     """Return the finding on ranks that are far late in turns; none if too few are."""
-    phases = course.alone[loss.part].sum(axis=0)
+    phases = course.lost_to_one[loss.part].sum(axis=0)
     phase = WORK[int(np.argmax(phases))]
     by_loaders = phase == "data"
     size = int(np.unique(stage, return_counts=True)[1].min())

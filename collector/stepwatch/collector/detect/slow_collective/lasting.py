@@ -174,7 +174,7 @@ def _observed(course: Course, limits: Thresholds) -> Course:
 
     In other buckets, the rank that waits least may wait for an unobserved rank.
     """
-    seen_steps = course.seen[:, : course.work.shape[2]]
+    seen_steps = course.compared[:, : course.work.shape[2]]
     seen_steps = seen_steps[:, seen_steps.any(axis=0)]
     complete = (seen_steps >= limits.nearly_all_share * course.steps[:, None]).all(axis=1)
     return course if complete.all() else Course._make(plane[complete] for plane in course)

@@ -179,13 +179,13 @@ def beyond_peers(course: Course, rank: int, members: Integers, named: Integers) 
     of a second per step, so the rank costs 1 s beyond them.
     """
     healthy = np.setdiff1d(members, named)
-    cost, seen_steps = (plane[:, healthy].sum(axis=1) for plane in (course.cost, course.seen))
+    cost, seen_steps = (plane[:, healthy].sum(axis=1) for plane in (course.cost, course.compared))
     unknown = seen_steps == 0
     if unknown.any():  # then only named ranks remain for the comparison
         cost[unknown] = course.cost[unknown][:, members].sum(axis=1)
-        seen_steps[unknown] = course.seen[unknown][:, members].sum(axis=1)
+        seen_steps[unknown] = course.compared[unknown][:, members].sum(axis=1)
     mean_cost = np.divide(cost, seen_steps, out=np.zeros(len(cost)), where=seen_steps > 0)
-    net = course.cost[:, rank] - course.seen[:, rank] * mean_cost
+    net = course.cost[:, rank] - course.compared[:, rank] * mean_cost
     return np.asarray(np.where(seen_steps > 0, net, 0.0))
 
 

@@ -185,7 +185,7 @@ def rarely_seen(course: Course, ranks: int) -> frozenset[int]:
     The reference is the unit compared most often: evidence on their partners is from a time without
     them.
     """
-    step_counts = course.seen[:, :ranks].sum(axis=0, dtype=np.int64)
+    step_counts = course.compared[:, :ranks].sum(axis=0, dtype=np.int64)
     return frozenset(np.flatnonzero(step_counts < _WELL_SEEN * step_counts.max(initial=0)).tolist())
 
 

@@ -55,7 +55,7 @@ def log_rarity(
     for buckets in _WINDOWS:
         if course.begun[-buckets:].sum(axis=0, dtype=np.int64).max(initial=0) < FEWEST:
             continue
-        seen_steps, begun = _parts(course.seen[-buckets:], course.begun[-buckets:])
+        seen_steps, begun = _parts(course.compared[-buckets:], course.begun[-buckets:])
         lately, steps = _Seen(compared, seen_steps), seen_steps.sum(axis=0)
         for index, level in enumerate(LEVELS):
             counts = begun[:, index].sum(axis=0)

@@ -32,7 +32,10 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
     either rank could be the one, so 6 * log(2) - log(2).
     """
     ranks = len(stage)
-    begun, seen_steps = course.begun[:, _LEVEL, :ranks], course.seen[:, :ranks].astype(np.float64)
+    begun, seen_steps = (
+        course.begun[:, _LEVEL, :ranks],
+        course.compared[:, :ranks].astype(np.float64),
+    )
     counts, ever = begun.sum(axis=0, dtype=np.int64), long.totals[_LEVEL, :ranks]
     _, place, size = np.unique(stage, return_inverse=True, return_counts=True)
     # As if its whole stage loaded, and had been observed in every step: the maximum possible.

@@ -40,11 +40,11 @@ class Course(NamedTuple):
         work: each rank's work in each of `WORK`, seconds (buckets, phases, ranks).
         begun: long-step starts at each of `LEVELS` (buckets, levels, units), 255 for more.
         pipeline_wait: mean wait for pipeline neighbours, seconds (buckets,).
-        seen: steps in which a rank or node had peers to compare with (buckets, units); in other
+        compared: steps in which a rank or node had peers to compare with (buckets, units); in other
             steps its cost is unknown.
-        alone: seconds lost to single ranks that were far late, whichever ranks (buckets, phases).
-        together: seconds lost to data that all ranks waited for (buckets,).
-        times: steps with a loss in `alone`, and in `together` (buckets, 2).
+        lost_to_one: seconds lost to single ranks that were far late (buckets, phases).
+        lost_to_data: seconds lost to data that all ranks waited for (buckets,).
+        times: steps with a loss in `lost_to_one`, and in `lost_to_data` (buckets, 2).
     """
 
     seconds: Vector
@@ -55,9 +55,9 @@ class Course(NamedTuple):
     work: Cube32
     begun: Cube8
     pipeline_wait: Vector
-    seen: Matrix16
-    alone: Matrix
-    together: Vector
+    compared: Matrix16
+    lost_to_one: Matrix
+    lost_to_data: Vector
     times: IntegerMatrix
 
 

@@ -70,14 +70,14 @@ def test_a_step_that_is_given_up_is_taken_without_the_rank_that_is_missing() -> 
 
 def test_steps_in_which_a_rank_is_missing_tell_nothing_of_it() -> None:
     evidence = evidence_of(hosts(range(20)), hosts(range(20, 20 + 64 + 10), range(3)))
-    seen_steps = evidence.buckets.course().seen.sum(axis=0)
+    seen_steps = evidence.buckets.course().compared.sum(axis=0)
     assert seen_steps.tolist() == evidence.long.steps.tolist() == [30, 30, 30, 20]
 
 
 def test_where_a_rank_is_the_only_one_of_its_stage_it_is_compared_with_nobody() -> None:
     evidence = evidence_of(hosts(range(20)), hosts(range(20, 20 + 64 + 10), range(1)))
     assert steps_taken(evidence) == 30
-    seen_steps = evidence.buckets.course().seen.sum(axis=0)
+    seen_steps = evidence.buckets.course().compared.sum(axis=0)
     assert seen_steps.tolist() == evidence.long.steps.tolist() == [20] * 4
 
 
@@ -86,7 +86,7 @@ def test_each_bucket_counts_its_own_steps() -> None:
     parts = [hosts(range(first, first + 100)) for first in range(0, 2000, 100)]
     course = evidence_of(*parts).buckets.course()
     assert len(course.steps) == BUCKETS
-    assert (course.seen == course.steps[:, None]).all()
+    assert (course.compared == course.steps[:, None]).all()
 
 
 def test_a_bucket_holds_no_more_steps_than_it_can_count(monkeypatch: pytest.MonkeyPatch) -> None:
