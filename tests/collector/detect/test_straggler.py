@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import FEW, peer_seconds, peers_of
+from stepwatch.collector.detect.steps import FEWEST_CERTAIN
 from stepwatch.collector.detect.straggler import RankFacts, detect
 from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
@@ -74,7 +75,7 @@ def test_a_slow_rank_is_named_once_by_its_worst_phase() -> None:
     assert [(item.rank, item.phase) for item in findings_of(step_window)] == [(5, "backward")]
 
 
-def test_certain_trouble_is_named_after_eight_seconds_and_doubt_after_six_steps() -> None:
+def test_certain_trouble_is_named_after_five_seconds_and_doubt_after_six_steps() -> None:
     """A usual step takes one second."""
 
     def count(seconds: float, phase: str = "forward") -> int:
@@ -85,9 +86,9 @@ def test_certain_trouble_is_named_after_eight_seconds_and_doubt_after_six_steps(
                 return steps
         return 99
 
-    assert count(0.8) == 5
-    assert count(20.0) == LIMITS.certain_few_steps
-    assert count(20.0, "data") == LIMITS.certain_few_steps + 1
+    assert count(0.8) == FEWEST_CERTAIN + 1
+    assert count(20.0) == FEWEST_CERTAIN
+    assert count(20.0, "data") == FEWEST_CERTAIN + 1
     assert count(0.2) == LIMITS.least_steps
 
 
@@ -328,8 +329,8 @@ def test_peers_are_the_others_of_the_stage(stages: list[int], seed: int) -> None
 
 
 def test_too_few_steps_say_nothing() -> None:
-    """Steps of 1.9 s: five take more than `certain_seconds`."""
-    for steps in range(5):
+    """Steps of 1.9 s: three take 5 s."""
+    for steps in range(3):
         step_window = window(steps, 4)
         if steps:
             slow(step_window, 1, "forward", 0.9, since=0)

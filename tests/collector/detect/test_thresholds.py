@@ -37,7 +37,7 @@ classes:
   research:
     slos: [goodput]
     thresholds:
-      straggler: {least_ratio: 3.0, certain_ratio: 3}
+      straggler: {least_ratio: 3.0, least_device_ratio: 3}
       data-skew: {window_steps: [24]}
       slow-collective:
         least_steps: 7
@@ -116,8 +116,8 @@ def test_a_class_has_its_own_changes_or_those_of_all_others(site: Path) -> None:
     objectives = read_objectives(None, site)._replace(thresholds=read_thresholds(site))
     research = objectives.thresholds_for("research")
     changed = research[type(straggler.LIMITS)]
-    assert (changed.least_ratio, changed.certain_ratio) == (3.0, 3.0)
-    assert isinstance(changed.certain_ratio, float)
+    assert (changed.least_ratio, changed.least_device_ratio) == (3.0, 3.0)
+    assert isinstance(changed.least_device_ratio, float)
     assert research[type(data_skew.LIMITS)].window_steps == (24,)
     assert changed.least_steps == straggler.LIMITS.least_steps
     assert len(research) == 3

@@ -6,7 +6,7 @@ import numpy as np
 
 from stepwatch.collector.state.evidence.step_window import RingPlanes, Window
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
-from stepwatch.signals.arrays import Mask, MaskMatrix, Matrix, Vector
+from stepwatch.signals.arrays import FloatMatrix, Mask, MaskMatrix, Vector
 from stepwatch.signals.records import StepFlag
 
 LOADER_SHARE = 0.005
@@ -75,14 +75,20 @@ Two that take 7.5 s together, or three that take 5 s: a momentary host slowdown 
 """
 
 
-def is_certain(slow: MaskMatrix, values: Matrix, expected: Matrix, seconds: Vector) -> Mask:
+FEWEST_CERTAIN = 2
+"""Steps: one long step is a pause, however long."""
+
+
+def is_certain(
+    slow: MaskMatrix, values: FloatMatrix, expected: FloatMatrix, seconds: Vector
+) -> Mask:
     """Return the rows in which the newest two or three steps are long, slow, and far too slow.
 
     `slow`, the `values` and the `expected` ones are (rows, steps); the steps take `seconds`
     (steps,).
     """
     far = slow & (values >= FAR_RATIO * expected)
-    for steps in (2, 3):
+    for steps in (FEWEST_CERTAIN, FEWEST_CERTAIN + 1):
         newest = seconds[-steps:]
         if len(newest) == steps and steps * float(newest.sum()) >= LONG_STEP_SECONDS:
             return np.asarray(far[:, -steps:].all(axis=1))

@@ -72,13 +72,13 @@ def test_a_long_step_of_its_peer_hides_none_of_the_others() -> None:
 
 
 def longer_at_last(ranks: int, tokens: float, times: float = 2.2) -> Window:
-    """The last rank has the longer sequences in five steps, as chance has it now and then, and
+    """The last rank has the longer sequences in six steps, as chance has it now and then, and
     reports so many times the tokens of the others."""
     step_window = window(40, ranks, noise=0.02)
     for phase in ("forward", "backward"):
-        step_window.planes[phase][35:, ranks - 1] *= times
+        step_window.planes[phase][34:, ranks - 1] *= times
     step_window.planes["tokens"][:] = 100.0
-    step_window.planes["tokens"][35:, ranks - 1] *= tokens
+    step_window.planes["tokens"][34:, ranks - 1] *= tokens
     settle(step_window)
     return step_window
 

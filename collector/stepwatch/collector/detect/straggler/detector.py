@@ -16,7 +16,7 @@ import numpy as np
 
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import peers_of
-from stepwatch.collector.detect.steps import usable_steps
+from stepwatch.collector.detect.steps import FEWEST_CERTAIN, usable_steps
 from stepwatch.collector.detect.straggler.costly import CostlyRank
 from stepwatch.collector.detect.straggler.early import beyond_chance, persistent, worth_a_look
 from stepwatch.collector.detect.straggler.partners import Partners
@@ -47,7 +47,7 @@ def detect(
     """
     usable = usable_steps(window)
     stages = peers_of(window.stage)
-    if usable.sum() < limits.certain_few_steps or stages is None:
+    if usable.sum() < FEWEST_CERTAIN or stages is None:
         return []
     steps = evaluated_steps(window, usable, stages, baseline or {}, numbers)
     # A single process that waits for data is a waiting job: there is no rank for a comparison.

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from stepwatch.collector.detect.steps import first_of_run
+from stepwatch.collector.detect.steps import FEWEST_CERTAIN, first_of_run, is_certain
 from stepwatch.collector.detect.straggler.costly import DAY_SECONDS
 from stepwatch.collector.detect.straggler.steps import (
     EvaluatedSteps,
@@ -23,7 +23,7 @@ from stepwatch.collector.detect.straggler.steps import (
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.step_window import DEVICE, WORK
 from stepwatch.collector.statistics.tails import log_chance
-from stepwatch.signals.arrays import FloatMatrix, Floats, Mask, MaskMatrix, Vector
+from stepwatch.signals.arrays import FloatMatrix, Floats, Mask, MaskMatrix
 
 _MAY_COME_TWICE = frozenset({"data", "other"})
 """Phases in which a rank may be long in two consecutive steps for an unrelated reason."""
@@ -58,15 +58,10 @@ def worth_a_look(steps: EvaluatedSteps, phases: Sequence[str], limits: Threshold
 
 
 def _slow_last(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds) -> Sequence[str]:
-    """Return the phases in which a rank exceeds its peers in the newest step.
-
-    The usual limits count, or the limits for certain findings.
-    """
+    """Return the phases in which a rank exceeds its peers in the newest step."""
     self_seconds = np.concatenate([steps.self_time(phase, 1) for phase in phases])
     peers, seconds = steps.peers(self_seconds), np.tile(steps.step_seconds[-1:], len(phases))
-    certain = limits.certain_ratio, limits.certain_excess_ratio
     slow = exceeds(self_seconds, peers, seconds, *_usual_limits(limits))
-    slow |= exceeds(self_seconds, peers, seconds, *certain)
     return [phases[index] for index in np.flatnonzero(slow.any(axis=1)).tolist()]
 
 
@@ -113,8 +108,9 @@ def _named(
 ) -> Mask:
     """Return ranks that are slow in most of the newest steps, or certainly in few."""
     seconds = steps.step_seconds[-len(self_seconds) :]
-    fewest = limits.certain_few_steps + (phase in _MAY_COME_TWICE)
-    certain = _is_certain(self_seconds, peers, seconds, fewest, limits)
+    certain = is_certain(slow.T, self_seconds.T, peers.T, seconds)
+    if phase in _MAY_COME_TWICE:
+        certain &= slow[-3:].all(axis=0) & (len(slow) > FEWEST_CERTAIN)
     certain[steps.stages.single_ranks] = False  # no peer shows whether it is chance
     return _is_persistent(slow, limits) | certain
 
@@ -149,27 +145,6 @@ def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
     """Return ranks that are slow in the newest step and in most of the window."""
     recent = slow[-limits.window_steps :]
     return np.asarray((recent.sum(axis=0) >= limits.least_steps) & recent[-1])
-
-
-def _is_certain(
-    self_seconds: FloatMatrix,
-    peers: FloatMatrix,
-    step_seconds: Vector,
-    fewest: int,
-    limits: Thresholds,
-) -> Mask:
-    """Return ranks that are very slow in each of the newest steps that take `certain_seconds`.
-
-    There must be at least `fewest` of them. Worked example: steps of 5, 5 and 1 s, newest last,
-    take 8 s from the first on: all three must be very slow.
-    """
-    lasted = np.cumsum(step_seconds[::-1])
-    steps = max(fewest, int(np.searchsorted(lasted, limits.certain_seconds)) + 1)
-    if len(step_seconds) < steps:
-        return np.zeros(self_seconds.shape[1], dtype=np.bool_)
-    ratios = limits.certain_ratio, limits.certain_excess_ratio
-    very = exceeds(self_seconds[-steps:], peers[-steps:], step_seconds[-steps:], *ratios)
-    return np.asarray(very.all(axis=0))
 
 
 def _since(slow: Mask, self_seconds: Floats, peers: Floats, limits: Thresholds) -> int:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.collector.detect.rare_stages import USUAL_LONG_LOST
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import BUCKETS, Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
@@ -61,7 +62,7 @@ def log_rarity(
             counts = begun[:, index].sum(axis=0)
             if int(counts.max(initial=0)) < FEWEST:
                 continue
-            usual = limits.usual_long_lost / level
+            usual = USUAL_LONG_LOST / level
             peers = lately.peers(begun[:, index], usual)
             among = peers.log_among(counts)
             fewest = min(limits.least_log_among_peers, limits.least_log_alone)

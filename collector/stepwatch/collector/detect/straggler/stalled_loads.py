@@ -12,13 +12,14 @@ import math
 
 import numpy as np
 
+from stepwatch.collector.detect.steps import loads_data
 from stepwatch.collector.detect.straggler.rare import FEWEST
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
 from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.statistics.tails import log_among
-from stepwatch.signals.arrays import Integers, Mask, Matrix, SmallIntegers, Vector
+from stepwatch.signals.arrays import Integers, Matrix, SmallIntegers, Vector
 
 _LEVEL = LEVELS.index(1.0)
 _DATA = WORK.index("data")
@@ -44,7 +45,8 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
     log_odds_by_rank = np.zeros(ranks)
     for rank in np.flatnonzero(may_be >= limits.least_log_stalls).tolist():
         peers = np.flatnonzero((place == place[rank]) & (np.arange(ranks) != rank))
-        peers = peers[_loads(course, peers, limits)]
+        data = course.work[:, _DATA, peers].sum(axis=0, dtype=np.float64)
+        peers = peers[loads_data(data, float(course.seconds.sum()))]  # the others load for no rank
         if not len(peers):
             continue
         excess = course.work[:, :, rank] - np.median(course.work[:, :, peers], axis=-1)
@@ -60,12 +62,6 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
         least = limits.least_log_among_peers if had else limits.least_log_stalls
         log_odds_by_rank[rank] = log_odds if log_odds >= least else 0.0
     return log_odds_by_rank
-
-
-def _loads(course: Course, ranks: Integers, limits: Thresholds) -> Mask:
-    """Return which of `ranks` load batches: a rank that loads for the others has no peers."""
-    data = course.work[:, _DATA, ranks].sum(axis=0, dtype=np.float64)
-    return np.asarray(data >= limits.loader_share * course.seconds.sum())
 
 
 def _per_stage(counts: Integers, place: Integers) -> Vector:

@@ -17,19 +17,6 @@ class Thresholds:
     """Steps: how many in the window, newest included, must show the excess. One or two noisy steps
     raise nothing.
     """
-    certain_few_steps: int = 2
-    """Steps: fewer are enough if together they take `certain_seconds`; one more in a phase in which
-    a rank may be long twice in a row, as for data at an epoch's start. Chance is also checked for
-    so few steps, by how often and how far other ranks exceed their peers.
-    """
-    certain_seconds: float = 8.0
-    """Seconds: the total of so few steps. A momentary host slowdown is over after that time, and
-    one pause of a rank, however long, is one step.
-    """
-    certain_ratio: float = 2.0
-    """Ratio: self time over the peers' in each of the certain steps."""
-    certain_excess_ratio: float = 0.25
-    """Share: the excess in each of the certain steps."""
     least_ratio: float = 1.5
     """Ratio: self time over the peers'. Fail-slow jobs are reported to run 1.34x slower on average;
     a rank that is 1.5x slower than its peers in a phase is beyond the noise of shared hosts.
@@ -76,10 +63,6 @@ class Thresholds:
     """
     most_costly: int = 64
     """Ranks: the most that are evaluated, the ones with the most evidence."""
-    usual_long_lost: float = 0.005
-    """Share: the cost of a healthy rank's long steps at each level, half a percent of its time. It
-    counts as one long step of a peer, so the peers' rate is learnt within minutes.
-    """
     least_log_among_peers: float = 8.0
     """Log odds: against the long steps hitting this rank rather than its peers by chance, e**-8, in
     a job that has them by nature.
@@ -88,8 +71,6 @@ class Thresholds:
     """Log odds: the same if no peer ever had one, e**-5: eight long steps with two ranks, or four
     with four. It matters in the first minutes only.
     """
-    loader_share: float = 0.005
-    """Share: a peer whose data time is a smaller part of its time loads none."""
     stalls_of_data: float = 0.8
     """Share: the excess work in these steps that must be data."""
     least_log_stalls: float = 3.0
