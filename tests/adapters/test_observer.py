@@ -11,7 +11,7 @@ import torch
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import LoopObserver
 from stepwatch.hooks.recorder.timeline import Timeline
-from stepwatch.signals.records import Kind
+from stepwatch.signals.records import Kind, LifecycleEvent
 from tests.hooks.conftest import only_ring, rows_in
 
 PIECE = 1000
@@ -254,6 +254,8 @@ def test_a_resumed_run_counts_on_unless_the_trainer_numbers_it(
         backward(observer)
         step(observer, optimizer)
     assert rows_in(rings, Kind.STEP)["step"].tolist() == numbers
+    life = rows_in(rings, Kind.LIFECYCLE)
+    assert life["value"][life["event"] == LifecycleEvent.RESUME].tolist() == numbers[:1]
     assert watch.guard.errors == 0
 
 

@@ -56,7 +56,7 @@ for number in range(20):
         pass
     saved.written(nbytes=1, durable_seconds=0.1)
     saved.verified()
-watch.resumed(from_step=1, steps_lost=2)
+watch.resumed(from_step=1, checkpoint="step-1")
 watch.attach()
 for batch in watch.batches([1, 2]):
     pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import threading
 import time
@@ -19,7 +18,7 @@ from stepwatch.signals import places
 from stepwatch.signals.records import Kind, LifecycleEvent, StepFlag
 from tests.waiting import until
 
-from .conftest import life_in, only_ring, rows_in
+from .conftest import only_ring, rows_in
 
 
 def test_a_step_is_recorded_with_its_phases(watch: Watch, rings: Path) -> None:
@@ -350,34 +349,6 @@ def test_the_heart_beats_and_stops_with_the_watch(watch: Watch, rings: Path) -> 
     watch.close()
     until("the heart to stop", lambda: not any(heart.is_alive() for heart in hearts))
     assert reader.closed
-
-
-def test_a_rank_that_was_asked_to_stop_did_not_finish(watch: Watch, rings: Path) -> None:
-    watch.preempted()
-    watch.close()
-    last = life_in(rings)[-1]
-    assert (last["event"], last["text"]) == (LifecycleEvent.INTERRUPT, b"preempted")
-
-
-def test_the_life_of_a_rank_is_recorded(watch: Watch, rings: Path) -> None:
-    watch.start_at(40)
-    watch.resumed(from_step=40, steps_lost=2)
-    with watch.step():
-        pass
-    watch.preempted()
-    watch.finish()
-    watch.close()
-    rows = life_in(rings)
-    events = [(LifecycleEvent(int(row["event"])).name, int(row["value"])) for row in rows]
-    assert events == [
-        ("START", 1),
-        ("RESUME", 40),
-        ("FIRST_STEP", 40),
-        ("PREEMPTION", 41),
-        ("FINISH", 41),
-    ]
-    assert rows["text"][1] == b"steps_lost=2"
-    assert only_ring(rings).identity.pid == os.getpid()
 
 
 def test_an_error_in_one_part_of_the_end_keeps_no_other_from_it(

@@ -151,7 +151,7 @@ def life(rank: int, *events: tuple[LifecycleEvent, int, int, int, bytes]) -> dic
 
 START = (LifecycleEvent.START, 0, 100, 4, b"node-1")
 FIRST = (LifecycleEvent.FIRST_STEP, 40, 130, 0, b"")
-RESUME = (LifecycleEvent.RESUME, 0, 120, 40, b"steps_lost=3")
+RESUME = (LifecycleEvent.RESUME, 0, 120, 40, b"checkpoint-40")
 
 
 @pytest.mark.parametrize("flushes", [1, 3])
@@ -166,7 +166,7 @@ def test_a_recovery_lasts_from_the_start_of_the_process_to_its_first_step(flushe
     assert root.trace_id == traces.trace_id(JOB, ATTEMPT, 40)
     assert (resume.name, resume.parent_id) == ("resume", root.span_id)
     assert resume.attributes[traces.RESUMED_FROM] == 40
-    assert resume.attributes[traces.DETAIL] == "steps_lost=3"
+    assert resume.attributes[traces.DETAIL] == "checkpoint-40"
 
 
 def test_a_start_without_resume_is_a_startup() -> None:

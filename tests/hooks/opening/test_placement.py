@@ -89,7 +89,7 @@ def test_a_ring_waits_for_its_rank_and_keeps_what_was_recorded(
 ) -> None:
     watch = Watch.from_env(job="job")
     assert watch.enabled and jobs(rings) == {}
-    watch.resumed(from_step=7, steps_lost=2)
+    watch.resumed(from_step=7)
     unnumbered.append(RankInWorld(2, 4))
     with watch.step():
         pass

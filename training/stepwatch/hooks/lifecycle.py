@@ -27,10 +27,9 @@ class Lifecycle:
         self._outcome: tuple[LifecycleEvent, str] | None = None
 
     @guarded()
-    def resumed(self, from_step: int, steps_lost: int) -> None:
-        """The attempt continues from the checkpoint at `from_step`."""
-        text = f"steps_lost={steps_lost}"
-        self._recorder.write_lifecycle(LifecycleEvent.RESUME, from_step, text)
+    def resumed(self, from_step: int, checkpoint: str) -> None:
+        """The attempt continues from `checkpoint`, with step `from_step`."""
+        self._recorder.resume(from_step, checkpoint)
 
     @guarded()
     def preempted(self) -> None:

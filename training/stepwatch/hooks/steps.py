@@ -93,6 +93,7 @@ class Steps:
             self._checkpoints.write()
         if flags & _FIRST:
             recorder.settle()
+            recorder.has_stepped = True
             recorder.write_lifecycle(LifecycleEvent.FIRST_STEP, number, "")
             self.instruments.device.consider()
             if recorder.first_step_ended is not None:

@@ -209,12 +209,18 @@ class Watch:
         return CheckpointHandle(self.instruments.checkpoints, step)
 
     def start_at(self, step: int) -> None:
-        """Number the next step `step`; call it after a resume, before the first step."""
+        """Number the next step `step`; call it after a resume, before the first step.
+
+        A first step beyond 1 is a resume, with or without `resumed`.
+        """
         self.recorder.start_at(step)
 
-    def resumed(self, *, from_step: int, steps_lost: int) -> None:
-        """The attempt continues from `from_step`'s checkpoint; `steps_lost` must be repeated."""
-        self._lifecycle.resumed(from_step, steps_lost)
+    def resumed(self, *, from_step: int, checkpoint: str = "") -> None:
+        """The attempt continues with step `from_step`; call it before `start_at`.
+
+        Needed only to name the `checkpoint`, or if the attempt continues from step 0 or 1.
+        """
+        self._lifecycle.resumed(from_step, checkpoint)
 
     def preempted(self) -> None:
         """The rank was asked to stop (SIGTERM, a spot notice)."""

@@ -61,6 +61,9 @@ class Recorder:
         self.server = WorkerServer(ring, guard)
         self.began = False
         """Whether the clock of the first step runs or ran."""
+        self.has_stepped = False
+        """Whether the first step has ended."""
+        self._resumed_at = -1
         if ring is not None:
             guard.publish = ring.set_hook_errors
 
@@ -109,7 +112,9 @@ class Recorder:
 
     @guarded()
     def start_at(self, step: int) -> None:
-        """Number the next step `step`.
+        """Number the next step `step`; a first step beyond 1 is a resume.
+
+        Loops count from 0 or from 1, so neither is.
 
         Raises:
             TypeError: it is not a whole number; the guard counts it.
@@ -121,6 +126,14 @@ class Recorder:
         self.step_number = step
         if self.timeline is not None:
             self.timeline.step = step
+        if step > 1 and not self.has_stepped:
+            self.resume(step, "")
+
+    def resume(self, step: int, checkpoint: str) -> None:
+        """Record once that the rank resumes at `step`, from `checkpoint` if that is known."""
+        if step != self._resumed_at:
+            self._resumed_at = step
+            self.write_lifecycle(LifecycleEvent.RESUME, step, checkpoint)
 
     def number(self, step: int) -> None:
         """Set the trainer's number for the step that begins now."""

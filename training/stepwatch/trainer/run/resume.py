@@ -89,5 +89,5 @@ def start_at(first: int, run_dir: Path, runtime: Runtime, watch: Watch, *, resta
         lost.fill_(steps_lost)
     dist.broadcast(lost, group=runtime.control_group, group_src=0)
     if first or lost.item():
-        watch.resumed(from_step=first, steps_lost=int(lost.item()))
+        watch.resumed(from_step=first)
     return Start(first, history)
