@@ -109,7 +109,9 @@ def test_of_ranks_in_a_pause_the_one_that_runs_is_named() -> None:
     assert "rank 2 is running outside any collective in an evaluation" in finding.summary
     elsewhere = runs._replace(phase=Phase.OTHER)
     (finding,) = pause.detect(stalled(500.0, WAITS, elsewhere, runs), pause.LIMITS)
-    assert "ranks 1-2 are running outside any collective in what no hook names" in finding.summary
+    assert (
+        "ranks 1-2 are running outside any collective in work that no hook names" in finding.summary
+    )
 
 
 def test_where_nobody_waits_one_that_runs_holds_nobody_up() -> None:

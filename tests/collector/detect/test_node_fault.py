@@ -61,7 +61,7 @@ def test_many_nodes_with_the_same_fault_are_one_finding_and_a_warning() -> None:
     many = [fault(NodeFact.PORT_DOWN, node=f"n{number}") for number in range(6)]
     (finding,) = detect(many, 8)
     assert finding.summary == (
-        "6 of 8 nodes have port down at once (n0, n1, n2, n3, n4, n5): look for what they share "
+        "6 of 8 nodes have port down at once (n0, n1, n2, n3, n4, n5): look for their common part "
         "before draining any"
     )
     assert (finding.node, finding.subject, finding.confidence) == ("", "nodes/port-down", "likely")

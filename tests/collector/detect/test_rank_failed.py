@@ -153,7 +153,7 @@ def test_of_ranks_that_never_reported_one_is_the_cause_and_no_survivor() -> None
     never = [SilentNode("", (2, 3), math.inf)]
     (finding,) = rank_failed.detect(lost, 4, False, 20.0, rank_failed.LIMITS, never)
     assert (finding.rank, finding.node, finding.confidence) == (NO_RANK, "", "one of")
-    assert "one of ranks 2-3, of which nothing was ever received, ended first" in finding.summary
+    assert "one of ranks 2-3, which never sent a record, ended first" in finding.summary
     ends = [rank_end(rank, 10 + rank / 1000, ASKED) for rank in range(2)]
     assert rank_failed.detect(ends, 4, False, 20.0, rank_failed.LIMITS, never) == [], (
         "somebody stopped it while it started"

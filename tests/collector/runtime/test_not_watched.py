@@ -37,7 +37,7 @@ class Half(Site):
     ("free", "words"),
     [
         (0, "the ring folder of node node-0 has no room for a ring"),
-        (1 << 30, "start an agent on their node; where one runs, a line of the job's log says why"),
+        (1 << 30, "start an agent on their node; if one runs, the job's log has the reason"),
     ],
 )
 def test_what_they_lack_is_said_once_and_pages_nobody(

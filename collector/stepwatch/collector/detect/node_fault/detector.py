@@ -43,7 +43,7 @@ LIMITS = Thresholds()
 """The shipped thresholds."""
 
 
-SHARED_WORDS = "look for what they share before draining any"
+SHARED_WORDS = "look for their common part before draining any"
 """The action if many nodes have one fault at once."""
 
 

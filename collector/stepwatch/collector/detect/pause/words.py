@@ -80,7 +80,7 @@ def _does(item: RankSituation) -> str:
     """Return the activity of a training's last rank."""
     if item.work:
         return "it uses a CPU" if Work.CPU in item.work else _work_words(item.work)
-    return "what it does is unknown" if item.work is None else cause_of(item, None)[1]
+    return "its activity is unknown" if item.work is None else cause_of(item, None)[1]
 
 
 def _phase_words(ranks: list[RankSituation]) -> str:
@@ -94,7 +94,7 @@ def _phase_words(ranks: list[RankSituation]) -> str:
         return f"{' and '.join(marked)}, which takes longer than any before"
     if len(phases) == 1 and (phase := phases.pop()) != Phase.OTHER:
         return phase_name(phase)
-    return "what no hook names an evaluation or a checkpoint"
+    return "work that no hook names an evaluation or a checkpoint"
 
 
 def _place(stall: Stall, rank: RankSituation) -> str:

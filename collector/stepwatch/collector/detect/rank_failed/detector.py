@@ -228,11 +228,11 @@ def finding_on_node(
     if lost:
         failure = f"node {nodes} ({ranks}) is lost: nothing was received from it since"
     elif not any(silent_node.node for silent_node in named):
-        failure = f"{candidates_text}, of which nothing was ever received, ended first"
+        failure = f"{candidates_text}, which never sent a record, ended first"
     else:
         failure = f"{candidates_text} on node {nodes}, which is not observed, ended first"
     if first.exit_code == TERMINATED:
-        failure, happened = f"{failure}, or somebody stopped the job", "were ended by SIGTERM"
+        failure, happened = f"{failure}, or the job was stopped by hand", "were ended by SIGTERM"
     summary = f"{failure}; {peers} {happened} in step {first.step} ({first.phase}), a symptom"
     rows = [_last_seen(silent_node, peers) for silent_node in named[:_NODES_NAMED]]
     only = named[0] if len(named) == 1 else None
@@ -339,7 +339,7 @@ def _cause(first: RankEnd, explanation: Explained | None) -> Cause:
 def _how(end: RankEnd) -> str:
     exit_code = end.exit_code
     if exit_code == 0 or (end.finished and exit_code == UNKNOWN_EXIT):
-        return "ended without an error while others went on"
+        return "ended without an error while others continued"
     if exit_code == UNKNOWN_EXIT:
         return "disappeared; its exit code is unknown"
     number = exit_code - SIGNALLED

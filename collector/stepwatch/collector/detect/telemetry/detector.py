@@ -104,7 +104,7 @@ def _not_watched(seconds: float, step: int, reporting: ReportingNodes) -> Findin
         cure = "make room there, or set STEPWATCH_RING_DIR to another folder"
     else:
         why = "no agent saw a ring of them"
-        cure = "start an agent on their node; where one runs, a line of the job's log says why"
+        cure = "start an agent on their node; if one runs, the job's log has the reason"
     evidence = [
         Evidence(
             f"room for rings on node {node}",
