@@ -37,7 +37,7 @@ function* overridesWithoutField(panel, frames) {
     else if (!frames.some((frame) => frame.fields.some((field) => matches(field, frame, frames)))) {
       yield `override of ${JSON.stringify(matcher.options)} matches no field`;
     }
-    for (const { id } of properties) if (!settings.getIfExists(id)) yield `override sets ${id}, which is no setting`;
+    for (const { id } of properties) if (!settings.getIfExists(id)) yield `override sets ${id}, which is not a setting`;
   }
 }
 
