@@ -25,7 +25,7 @@ from stepwatch.signals.wire import Rows, Segment, SegmentKey
 from tests.collector.made import EPOCH, JOB, lifecycle_rows, step_rows, timing_rows
 
 WORLD = 2
-FEW = Limits(retained=20, more=5, incomplete=120, single=1 << 20)
+FEW = Limits(retained=64, more=5, incomplete=120, single=1 << 20)
 STEEP = (Rung(50, 100), Rung(200, 400))
 SLIS = discover()
 

@@ -27,7 +27,8 @@ from stepwatch.signals.arrays import Integers, Rows, Vector
 class Limits(NamedTuple):
     """Limits on the steps of a job, over all attempts, that are held as rows.
 
-    The newest `retained` steps stay. Dropping begins at `more` steps beyond these. A step that a
+    The newest `retained` steps stay: more than an attempt's baseline takes on either clock, as a
+    dropped step keeps its verdict. Dropping begins at `more` steps beyond these. A step that a
     rank has not reported stays until there are `incomplete` newer ones. The contribution to the
     slice is known per step for the newest `single` dropped steps of an attempt, and per slice for
     older ones: a resume to an older step counts its whole slice as redone.

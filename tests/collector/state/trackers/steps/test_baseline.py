@@ -78,4 +78,4 @@ def test_long_trouble_of_a_rank_alone_in_its_stage_stays_trouble() -> None:
         job.apply(item, Received(0.0, float(index)))
         newest = 5 * index + 4
         named = [finding.rank for finding in find(DetectionContext(job, float(index)), discover())]
-        assert named == ([2] if newest >= 64 else []), newest
+        assert named == ([2] if newest >= 69 else []), newest  # six slow steps of its own
