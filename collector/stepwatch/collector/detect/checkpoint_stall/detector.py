@@ -24,8 +24,8 @@ class Thresholds:
     """Thresholds for a checkpoint that blocks the job."""
 
     least_ratio: float = 3.0
-    """Ratio: a slow stall over the attempt's usual one, or a rank's time in a save over the longest
-    of its peers. The usual stall is the lower quartile of stalls that were not slow.
+    """Ratio: a slow stall over the attempt's usual one. The usual stall is the lower quartile of
+    stalls that were not slow.
     """
     least_excess_seconds: float = 2.0
     """Seconds: the excess over the usual stall, and at least a usual step: with steps of half a
@@ -57,6 +57,10 @@ class Thresholds:
     usual_saves: int = 64
     """Saves: how many define the usual stall, from the first one. The model size is constant over a
     job.
+    """
+    others_share: float = 0.5
+    """Share: a rank is an outlier if the others need less than this part of its time. Peers in one
+    save differ less than saves do, so it is a smaller distance than `least_ratio`.
     """
     least_peer_seconds: float = 0.005
     """Seconds: peers that take less in a save write nothing and are no reference. If all ranks hold
@@ -194,7 +198,7 @@ def slowest(seconds: Vector, limits: Thresholds) -> int:
         return NO_RANK
     rank = int(np.nanargmax(seconds))
     peers = np.delete(seconds, rank)
-    return rank if limits.least_ratio * np.nanmax(peers) < seconds[rank] else NO_RANK
+    return rank if np.nanmax(peers) < limits.others_share * seconds[rank] else NO_RANK
 
 
 def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
