@@ -41,6 +41,17 @@ def test_steps_become_one_gap_a_rank_and_facts_stay() -> None:
     assert sorted(gaps) == [(0, 4, 6), (1, 9, 9), (2, 0, 0)]
 
 
+def test_metrics_of_steps_go_and_those_of_evaluations_stay() -> None:
+    metrics = rows(Kind.METRIC, (0, 4), (0, 5), (1, 2))
+    metrics["evaluated"] = 0, 1, 0
+    names = rows(Kind.METRIC_NAME, (0, 3))
+    tables = wire.decode(downsample(segment_bytes(METRIC=metrics, METRIC_NAME=names), ())).tables
+    assert set(tables) == {Kind.METRIC, Kind.METRIC_NAME, Kind.GAP}
+    assert tables[Kind.METRIC][["rank", "seq"]].tolist() == [(0, 5)]
+    gaps = tables[Kind.GAP][["rank", "first_seq", "last_seq"]].tolist()
+    assert sorted(gaps) == [(0, 4, 4), (1, 2, 2)]
+
+
 def test_a_kind_that_no_one_calls_expendable_stays() -> None:
     data = segment_bytes(DEVICE=rows(Kind.DEVICE, (0, 0)), NIC=rows(Kind.NIC, (-1, 0)))
     assert set(wire.decode(downsample(data, {Kind.NIC})).tables) == {Kind.DEVICE}

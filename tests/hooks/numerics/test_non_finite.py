@@ -96,6 +96,11 @@ def test_a_healthy_run_has_equal_digests_and_its_losses_are_those_without_hooks(
     _, plain = launch(WAY=way, STEPWATCH_DISABLE="1")
     assert watched == plain and len(plain[0]) == STEPS
     for rank in range(WORLD):
+        metrics = tables[rank][Kind.METRIC]
+        in_steps = metrics[metrics["evaluated"] == 0]
+        means = in_steps["value_0"].astype(np.float32)
+        assert np.array_equal(means, tables[rank][Kind.STEP]["loss"])
+        assert (in_steps["value_2"] == 1e-3).all() and len(metrics) == STEPS + STEPS // 8
         rows = tables[rank][Kind.NUMERICS]
         assert set(rows["source"].tolist()) == {NumericsSource.PARAMETERS}
         assert len(rows) == REPEATS * (STEPS // EVERY)

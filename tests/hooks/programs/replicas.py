@@ -87,7 +87,9 @@ def main() -> None:
                 weight: Any = model.first.weight
                 local = getattr(weight, "_local_tensor", weight).detach()
                 local.view(torch.int32)[1, 2] ^= 1 << 3
-            step.record(loss=loss)
+            step.record(loss=loss, output={"mean square": loss, "largest": output.max()}, lr=1e-3)
+        if number % 8 == 7:
+            watch.record_evaluation({"val_loss": loss.detach()})
         losses.append(float(loss.detach()).hex())
     watch.finish()
     watch.close()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from stepwatch.signals.phrases import closest_hint
 from stepwatch.signals.records import UNKNOWN_FLOAT, NumericsSource, Op, StepFlag
 
 from .instruments import Instruments
@@ -18,11 +17,11 @@ from .steps import Steps
 
 T = TypeVar("T")
 
-_RECORDED = ("loss", "grad_norm", "grad_norm_share")
 _FAST_RANGE = 1e38
 """Floats in this range are float32 numbers without a closer check."""
 _MAX_BYTES = 1 << 60
 _UNFINISHED = int(StepFlag.UNFINISHED)
+_UNNAMED = "record(...) left out a number without a name; write record(loss=...)"
 
 
 def _share(_index: int) -> str:
@@ -38,6 +37,7 @@ class StepContext:
         "_grad_norm",
         "_inside",
         "_loss",
+        "_metrics",
         "_recorder",
         "_steps",
         "tokens",
@@ -48,6 +48,7 @@ class StepContext:
         self._recorder = steps.recorder
         self._by_name = steps.phases.by_name
         self._evaluation = steps.instruments.pauses.evaluation
+        self._metrics = steps.instruments.metrics
         self._inside = False
         self._loss: Scalar = UNKNOWN_FLOAT
         self._grad_norm: Scalar = UNKNOWN_FLOAT
@@ -104,36 +105,35 @@ class StepContext:
         loss: Any = None,
         grad_norm: Any = None,
         grad_norm_share: Any = None,
-        **unknown: Any,
+        **metrics: Any,
     ) -> None:
         """Note numbers for this step: floats or one-element tensors, never synchronised here.
 
         `grad_norm_share` is a tensor that this rank is about to reduce with others into a gradient
-        norm: only its finiteness is kept. A number without a name, or with an unknown one, is
-        counted, logged once and left out.
+        norm: only its finiteness is kept. Other names are metrics; a mapping has one for each of
+        its parts, as in `loss={"image": 0.5}`. A number without a name is counted, logged once and
+        left out.
         """
         if self._recorder.timeline is None:
             return
-        if unnamed or unknown:
-            self._leave_out(unnamed, unknown)
+        if unnamed:
+            self._recorder.guard.misuse(_UNNAMED)
         if loss is not None:
-            self._loss = self._scalar(loss)
+            self._loss = self._scalar(loss, "loss")
         if grad_norm is not None:
-            self._grad_norm = self._scalar(grad_norm)
+            self._grad_norm = self._scalar(grad_norm, "grad_norm")
+        if metrics:
+            self._metrics.record(metrics)
         if grad_norm_share is not None:
             numerics = self._steps.instruments.numerics
             numerics.check((grad_norm_share,), _share, NumericsSource.GRAD_NORM_SHARE)
 
-    def _leave_out(self, unnamed: tuple[Any, ...], unknown: dict[str, Any]) -> None:
-        misuse = self._recorder.guard.misuse
-        if unnamed:
-            misuse("record(...) left out a number without a name; write record(loss=...)")
-        for name in unknown:
-            misuse(f"record({name}=...) is left out; {closest_hint(name, _RECORDED)}")
-
-    def _scalar(self, value: Any) -> Scalar:
+    def _scalar(self, value: Any, name: str) -> Scalar:
         if type(value) is float and -_FAST_RANGE < value < _FAST_RANGE:
             return value
+        if isinstance(value, Mapping):
+            self._metrics.record({name: value})
+            return UNKNOWN_FLOAT
         return self._steps.scalar(value)
 
 

@@ -8,8 +8,10 @@ from .communication.microbatches import MicrobatchSamples
 from .communication.stream_waits import StreamWaits
 from .device.timing import DeviceTiming
 from .device_memory import DeviceMemory
+from .metrics.metrics import Metrics
 from .models.forward_backward import ForwardBackward
 from .numerics.digests import Digests
+from .numerics.late_records import LateRecords
 from .numerics.non_finite import Numerics
 from .pauses.pauses import Pauses
 from .recorder.recorder import Recorder
@@ -25,6 +27,8 @@ class Instruments:
         self.groups = GroupNumbers(recorder)
         self.waits = StreamWaits(recorder, self.device, self.groups)
         self.numerics = Numerics(recorder)
+        self.late = LateRecords(recorder)
+        self.metrics = Metrics(recorder, self.late)
         self.digests = Digests(recorder, self.groups)
         self.memory = DeviceMemory(recorder)
         self.microbatches = MicrobatchSamples(recorder)

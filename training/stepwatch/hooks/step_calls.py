@@ -45,8 +45,8 @@ class StepCalls:
         self._context.__enter__()
 
     @guarded()
-    def end(self, tokens: int | None, loss: Any, grad_norm: Any) -> None:
-        """End the step from `begin`, with its numbers; `tokens` None keeps the earlier number.
+    def end(self, tokens: int | None, metrics: dict[str, Any]) -> None:
+        """End the step from `begin`, with its metrics; `tokens` None keeps the earlier number.
 
         If no step has begun, nothing is recorded.
         """
@@ -56,7 +56,7 @@ class StepCalls:
         self._called = False
         if tokens is not None:
             self._context.tokens = tokens
-        self._context.record(loss=loss, grad_norm=grad_norm)
+        self._context.record(**metrics)
         self._context.leave(0)
 
     @guarded()

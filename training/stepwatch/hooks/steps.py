@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 from stepwatch.signals.records import (
@@ -16,17 +15,18 @@ from stepwatch.signals.records import (
 
 from .guard import guarded
 from .instruments import Instruments
-from .numerics.deferred_scalars import Scalar, is_ready, read, scalar
+from .numerics.deferred_scalars import Scalar, as_float32, scalar
 from .numerics.digests import EVERY, REPEATS
 from .phases import Phases
 from .recorder.whole_numbers import is_on_device
 
-_HELD_STEPS = 8
 _MAX_TOKENS = 0xFFFFFFFF
 _MAX_MICROBATCHES = 0xFFFF
 # Plain integers for the path of every step: IntFlag's operators cost a microsecond each.
 _STEP, _CHECKPOINT, _EVAL = int(Kind.STEP), int(Phase.CHECKPOINT), int(Phase.EVAL)
 _FIRST, _AFTER_PAUSE = int(StepFlag.FIRST), int(StepFlag.AFTER_PAUSE)
+_SOURCES = (NumericsSource.LOSS, NumericsSource.GRAD_NORM)
+"""Sources of a STEP record's scalars."""
 
 
 class Steps:
@@ -40,12 +40,15 @@ class Steps:
         self.instruments.device.changed = self.phases.renew
         self._append = None if self.recorder.ring is None else self.recorder.ring.append
         self._checkpoints = instruments.checkpoints
-        self._pending: deque[tuple[tuple[int, ...], Scalar, Scalar]] = deque()
+        self._late = instruments.late
+        self._late.delivered = self._delivered
+        self._metrics = instruments.metrics
 
     @guarded(fallback=UNKNOWN_FLOAT)
     def scalar(self, value: Any) -> Scalar:
-        """Return a recorded value as a scalar; NaN if it is none."""
-        return scalar(value)
+        """Return a recorded value as a float32 scalar; NaN if it is none."""
+        recorded = scalar(value)
+        return as_float32(recorded) if isinstance(recorded, float) else recorded
 
     @guarded()
     def end(self, tokens: int, loss: Scalar, grad_norm: Scalar, flags: int) -> None:
@@ -80,15 +83,16 @@ class Steps:
         recorder.step_number = timeline.step = number + 1
         if type(tokens) is not int or not 0 <= tokens <= _MAX_TOKENS:
             tokens = self._tokens(tokens)
-        if self._pending or not (type(loss) is float and type(grad_norm) is float):
-            record = (number, now, duration, *totals, tokens, microbatches, flags)
-            self._pending.append((record, loss, grad_norm))
-            self._write_pending(everything=False)
+        if self._late.pending or not (type(loss) is float and type(grad_norm) is float):
+            head = (number, now, duration, *totals, tokens, microbatches, flags)
+            self._late.write(_STEP, head, (loss, grad_norm))
         elif self._append is not None:
             self._append(
                 _STEP,
                 (number, now, duration, *totals, tokens, microbatches, flags, loss, grad_norm),
             )
+        if self._metrics.calls or self._metrics.elsewhere:
+            self._metrics.end_step(number, now)
         if self._checkpoints.facts:
             self._checkpoints.write()
         if flags & _FIRST:
@@ -110,7 +114,8 @@ class Steps:
     def close(self) -> None:
         """Write the pending records; numbers that a device has not delivered yet stay unknown."""
         self._checkpoints.write()
-        self._write_pending(everything=True)
+        self._metrics.write_evaluations()
+        self._late.drain(everything=True)
         self.instruments.device.close()
         self.instruments.pauses.close()
         self.instruments.phases.close()
@@ -125,16 +130,6 @@ class Steps:
         instruments.digests.end_step(step, now)
         instruments.memory.end_step(step, now)
 
-    def _write_pending(self, *, everything: bool) -> None:
-        pending, ring = self._pending, self.recorder.ring
-        while pending and ring is not None:
-            record, loss, grad_norm = pending[0]
-            unresolved = not (is_ready(loss) and is_ready(grad_norm))
-            if unresolved and not everything and len(pending) <= _HELD_STEPS:
-                return
-            pending.popleft()
-            ring.write(Kind.STEP, *record, read(loss), read(grad_norm))
-            sources = ((NumericsSource.LOSS, loss), (NumericsSource.GRAD_NORM, grad_norm))
-            for source, value in sources:
-                if not isinstance(value, float) and value.ready():
-                    self.instruments.numerics.note(record[0], source, value.value())
+    def _delivered(self, step: int, place: int, value: float) -> None:
+        """Check a loss or gradient norm that a device has delivered for `step`."""
+        self.instruments.numerics.note(step, _SOURCES[place], value)

@@ -160,14 +160,12 @@ class Watch:
         """
         self._step_calls.begin(tokens, number)
 
-    def end_step(
-        self, *, tokens: int | None = None, loss: Any = None, grad_norm: Any = None
-    ) -> None:
-        """End the step that `begin_step` began; the numbers are as for `record`.
+    def end_step(self, *, tokens: int | None = None, **metrics: Any) -> None:
+        """End the step that `begin_step` began; the `metrics` are as for `record`.
 
         `tokens` None keeps the number from `begin_step`. Without `begin_step` nothing is recorded.
         """
-        self._step_calls.end(tokens, loss, grad_norm)
+        self._step_calls.end(tokens, metrics)
 
     def step_function(self, function: Callable[P, R], tokens: int = 0) -> Callable[P, R]:
         """Decorate a function that is called once a step: each call is a step.
@@ -178,13 +176,27 @@ class Watch:
         return around_each_call(self.step, function, tokens)
 
     def record(
-        self, *unnamed: Any, loss: Any = None, grad_norm: Any = None, **unknown: Any
+        self, *unnamed: Any, loss: Any = None, grad_norm: Any = None, **metrics: Any
     ) -> None:
-        """Note numbers for the current step: floats or one-element tensors, never synchronised.
+        """Note numbers for the current step: numbers or one-element tensors, never synchronised.
 
-        A number without a name, or with an unknown one, is counted, logged once and left out.
+        `metrics` have any names, at most 64 in a job; a mapping has one for each of its parts:
+        `loss={"image": 0.5, "text": 0.7}` records `loss/image` and `loss/text`. A name's last value
+        in a step counts. A number without a name is counted, logged once and left out.
         """
-        self._step.record(*unnamed, loss=loss, grad_norm=grad_norm, **unknown)
+        self._step.record(*unnamed, loss=loss, grad_norm=grad_norm, **metrics)
+
+    def record_evaluation(self, values: Mapping[str, Any], name: str = "validation") -> None:
+        """Record an evaluation's values, such as `{"val_loss": 2.1}`, after the newest step.
+
+        The values are as for `record`; `name` tells evaluations apart. Call it from any thread.
+        """
+        self.instruments.metrics.record_evaluation(values, name)
+
+    @guarded()
+    def declare_metric(self, name: str, unit: str = "", better: str = "") -> None:
+        """Declare a metric's `unit`, and whether "lower" or "higher" is `better`."""
+        self.instruments.metrics.names.declare(name, unit, better)
 
     def phase(self, name: str) -> PhaseContext:
         """Return a context manager around a phase, inside or outside a step (an evaluation, say).

@@ -10,8 +10,8 @@ from stepwatch.signals import wire
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import Rows
 
-IN_RINGS = frozenset({Kind.STEP, Kind.COLLECTIVE, Kind.MICROBATCH})
-"""Expendable kinds from rings: dropped rows leave a gap."""
+IN_RINGS = frozenset({Kind.STEP, Kind.COLLECTIVE, Kind.MICROBATCH, Kind.METRIC})
+"""Expendable kinds from rings: dropped rows leave a gap; an evaluation's METRIC rows stay."""
 
 
 def downsample(data: bytes, expendable: Collection[Kind]) -> bytes:
@@ -24,7 +24,12 @@ def downsample(data: bytes, expendable: Collection[Kind]) -> bytes:
     segment = wire.decode(data)
     dropped = IN_RINGS.union(expendable)
     tables = {kind: rows for kind, rows in segment.tables.items() if kind not in dropped}
-    lost = [segment.tables[kind] for kind in sorted(IN_RINGS) if kind in segment.tables]
+    lost_rows = {kind: segment.tables[kind] for kind in IN_RINGS & segment.tables.keys()}
+    if (metrics := lost_rows.get(Kind.METRIC)) is not None:
+        evaluations = metrics[metrics["evaluated"] > 0]
+        tables |= {Kind.METRIC: evaluations} if len(evaluations) else {}
+        lost_rows[Kind.METRIC] = metrics[metrics["evaluated"] == 0]
+    lost = [lost_rows[kind] for kind in sorted(lost_rows)]
     gaps = [_gap(rows[rows["rank"] == rank]) for rows in lost for rank in set(rows["rank"])]
     if gaps:
         tables[Kind.GAP] = np.concatenate([tables.get(Kind.GAP, gaps[0][:0]), *gaps])

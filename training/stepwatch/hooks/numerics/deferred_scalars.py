@@ -15,7 +15,7 @@ from stepwatch.hooks.accelerators import is_capturing
 from stepwatch.signals.records import UNKNOWN_FLOAT
 
 _LARGEST = float(np.finfo(np.float32).max)
-"""Records hold float32."""
+"""STEP records hold float32."""
 
 
 class DeviceTensor:
@@ -73,8 +73,8 @@ class DeviceScalar(DeviceTensor):
     __slots__ = ()
 
     def value(self) -> float:
-        """Return the number, as float32 holds it."""
-        return as_float32(float(self._host))
+        """Return the number."""
+        return float(self._host)
 
 
 Scalar = float | DeviceScalar
@@ -90,7 +90,7 @@ def scalar(value: Any) -> Scalar:
             parts: reading it would start a collective.
     """
     if isinstance(value, int | float | np.number):
-        return as_float32(float(value))
+        return float(value)
     placements = getattr(value, "placements", None)
     if placements is not None:
         if not all(placement.is_replicate() for placement in placements):
@@ -100,7 +100,7 @@ def scalar(value: Any) -> Scalar:
         raise ValueError(f"record one number, not a tensor of shape {tuple(value.shape)}")
     if value.device.type != "cpu":
         return UNKNOWN_FLOAT if is_capturing(value.device.type) else DeviceScalar(value)
-    return as_float32(float(value.detach()))
+    return float(value.detach())
 
 
 def as_float32(value: float) -> float:
@@ -112,11 +112,11 @@ def as_float32(value: float) -> float:
 
 def is_ready(scalar: Scalar) -> bool:
     """Return whether the number can be read without waiting."""
-    return isinstance(scalar, float) or scalar.ready()
+    return isinstance(scalar, float | int) or scalar.ready()
 
 
 def read(scalar: Scalar) -> float:
     """Return the number; NaN while it is still on its way."""
-    if isinstance(scalar, float):
+    if isinstance(scalar, float | int):
         return scalar
     return scalar.value() if scalar.ready() else UNKNOWN_FLOAT

@@ -253,7 +253,9 @@ def unpack_device(since_ns: int, word: int, state: int) -> DeviceLine:
 
 
 _DEVICE_STATES = frozenset(DeviceState)
-_CODES = {"<u2": "H", "<u4": "I", "<u8": "Q", "<i2": "h", "<i4": "i", "<i8": "q", "<f4": "f"}
+_CODES = dict(
+    zip(["<u2", "<u4", "<u8", "<i2", "<i4", "<i8", "<f4", "<f8"], "HIQhiqfd", strict=True)
+)
 
 
 def _slot_struct(kind: Kind) -> struct.Struct:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .vocabulary import PHASE_NAMES, Kind
+from .vocabulary import METRICS_PER_ROW, PHASE_NAMES, Kind
 
 _Value = int | float | bytes
 _Field = tuple[str, str, _Value]
@@ -131,6 +131,23 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("index", "<u4", 0),
         ("text", "S48", b""),
         ("name", "S32", b""),
+    ],
+    # Numbers that the trainer recorded in one step, or in one evaluation if `evaluated` is 1. Each
+    # name is a number from the rank's METRIC_NAME records; 0 marks an unused place, so that a value
+    # may be NaN.
+    Kind.METRIC: [
+        ("evaluated", "<u2", 0),
+        *((f"name_{place}", "<u2", 0) for place in range(METRICS_PER_ROW)),
+        *((f"value_{place}", "<f8", NAN) for place in range(METRICS_PER_ROW)),
+    ],
+    # The name that a number has in the rank's METRIC records, written again now and then.
+    # `evaluation` is empty for a metric of steps.
+    Kind.METRIC_NAME: [
+        ("number", "<u2", 0),
+        ("better", "<u2", 0),  # `Better`
+        ("text", "S48", b""),
+        ("unit", "S16", b""),
+        ("evaluation", "S24", b""),
     ],
     # The agent's view of one rank: its live line and its process.
     Kind.RANK_STATE: [
@@ -345,6 +362,8 @@ RING_KINDS = frozenset(
         Kind.MICROBATCH,
         Kind.DEVICE_STEP,
         Kind.DEVICE_COLLECTIVE,
+        Kind.METRIC,
+        Kind.METRIC_NAME,
     }
 )
 """Kinds that ranks write; the agent writes the others."""

@@ -51,6 +51,22 @@ class Kind(IntEnum):
     NODE_FACT = 20
     LAST_LINE = 21
     TOPOLOGY = 22
+    METRIC = 23
+    METRIC_NAME = 24
+
+
+METRICS_PER_ROW = 8
+"""Values in one METRIC record: with their names, what a slot of a ring holds."""
+MOST_METRICS = 64
+"""Maximum number of metrics of one rank, and of one job."""
+
+
+class Better(IntEnum):
+    """The direction in which a metric improves."""
+
+    UNKNOWN = 0
+    LOWER = 1
+    HIGHER = 2
 
 
 class StepFlag(IntFlag):

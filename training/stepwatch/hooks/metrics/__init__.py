@@ -1,0 +1,1 @@
+"""Numbers that a trainer records under its own names, for steps and for evaluations."""
