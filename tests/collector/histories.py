@@ -70,6 +70,8 @@ class History:
         """What decides about slow ranks and stages: `random` goes on as it would without them."""
         self.placing = np.random.default_rng([seed, 2])
         """What decides whether agents say which cards are near."""
+        self.metering = np.random.default_rng([seed, 3])
+        """What decides which metrics ranks record."""
         self.on_hosts = self.other.random() < 0.4
         """Whether nobody says anything of devices."""
         self.staged = self.other.random() < 0.3
@@ -130,6 +132,10 @@ class History:
                 tables[kind] = make(node, ranks)
         if self.placing.random() < 0.05:
             tables[Kind.TOPOLOGY] = placed_rows(ranks)
+        if self.metering.random() < 0.2:
+            tables[Kind.METRIC_NAME] = self.metric_names(ranks)
+        if self.metering.random() < 0.4:
+            tables[Kind.METRIC] = self.metrics(node, ranks)
         if self.timed:
             self.on_devices(tables, node, ranks)
         if self.on_hosts:
@@ -227,6 +233,25 @@ class History:
 
     def groups(self, node: int, ranks: range) -> Rows:
         return group_rows(int(self.random.integers(3)), ranks[: int(self.random.integers(1, 3))])
+
+    def metric_names(self, ranks: range) -> Rows:
+        rows = np.zeros(3, dtype=DTYPES[Kind.METRIC_NAME])
+        rows["rank"] = self.metering.choice(ranks, len(rows))
+        rows["number"], rows["better"] = self.metering.integers(0, 4, (2, len(rows)))
+        rows["text"] = self.metering.choice([b"lr", b"loss", b"accuracy", b""], len(rows))
+        rows["unit"] = self.metering.choice([b"", b"1", b"seconds"], len(rows))
+        rows["evaluation"] = self.metering.choice([b"", b"validation"], len(rows))
+        return rows
+
+    def metrics(self, node: int, ranks: range) -> Rows:
+        rows = np.zeros(6, dtype=DTYPES[Kind.METRIC])
+        rows["rank"] = self.metering.integers(ranks[0] - 1, ranks[-1] + 2, len(rows))
+        rows["step"] = np.maximum(self.steps[node] + self.metering.integers(-9, 3, len(rows)), 0)
+        rows["time_ns"] = rows["step"] * 200_000_000
+        for place in range(3):
+            rows[f"name_{place}"] = self.metering.integers(0, 4, len(rows))
+            rows[f"value_{place}"] = self.metering.choice([0.1, 0.2, np.nan, np.inf, 1e300], 6)
+        return rows
 
     def plain(self, kind: Kind) -> Any:
         """Rows whose numbers are small: ranks that exist and not, losses that are finite or not."""

@@ -27,7 +27,7 @@ READERS = ("collector/stepwatch", "agent/stepwatch")
 WRITERS = ("agent/stepwatch/agent/probes", "collector/stepwatch/cli/simulate")
 """Packages that write names and do not read them, except in the `gauges` of a probe."""
 SHARED = Counter(name for body in BODIES.values() for name, _ in body)
-ANY = "[a-z_]+"
+ANY = "[a-z0-9_]+"
 
 
 class Module(NamedTuple):

@@ -30,6 +30,7 @@ from stepwatch.collector.web.documents import (
     COLLECTIVES,
     HEATMAPS,
     LINE,
+    METRICS,
     RUN,
     SLIS,
     SLOS,
@@ -64,7 +65,7 @@ def make_api(
     api = Api(service, runbook)
     api.register(Table(0) if connections is None else connections)
     service.shared_views.offer(
-        [LINE, SUMMARY, COLLECTIVES, SLIS, SLOS, RUN, *HEATMAPS.values()], ["line", "job"]
+        [LINE, SUMMARY, COLLECTIVES, SLIS, SLOS, METRICS, RUN, *HEATMAPS.values()], ["line", "job"]
     )
     routes = [
         Route("/v1/segments", SegmentsApi(service, api.refusals).receive, methods=["POST"]),
@@ -74,6 +75,7 @@ def make_api(
         Route("/v1/jobs/{job}/collectives", api.collectives),
         Route("/v1/jobs/{job}/slis", api.slis),
         Route("/v1/jobs/{job}/slos", api.slos),
+        Route("/v1/jobs/{job}/metrics", api.job_metrics),
         Route("/v1/jobs/{job}/run", api.run),
         *ResponseApi(service).routes(),
         Route("/v1/nodes", api.nodes),
@@ -182,6 +184,16 @@ class Api:
             return slo_view.with_generations(document, generations)
 
         return _json(await run_in_threadpool(in_full))
+
+    async def job_metrics(self, request: Request) -> Response:
+        """Serve the metrics that a job's trainer recorded, or those with the `?name=` given."""
+        answer = await self._job_answer(request, METRICS)
+        names = frozenset(request.query_params.getlist("name"))
+        if answer.status_code != 200 or not names:
+            return answer
+        document = json.loads(bytes(answer.body))
+        named = [metric for metric in document["metrics"] if metric["name"] in names]
+        return _json({**document, "metrics": named})
 
     async def run(self, request: Request) -> Response:
         """Serve a job's newest attempt: pace, phases, SLIs, and configuration."""

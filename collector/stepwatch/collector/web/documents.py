@@ -12,6 +12,7 @@ from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.web import breakdown_view, job_view, run_view, sli_view, slo_view
+from stepwatch.collector.web.recorded import metrics_view
 
 OLD_SECONDS = 10.0
 """An older answer is stale: a job's collector renews it every few seconds."""
@@ -73,6 +74,8 @@ SLIS = View("slis", sli_view.job_slis, encoded)
 """A job's SLIs over its run."""
 SLOS = View("slos", slo_view.job_slos, encoded)
 """A job's SLOs in full."""
+METRICS = View("metrics", metrics_view.job_metrics, encoded)
+"""A job's metrics with their curves."""
 RUN = View("run", run_view.job_run, encoded)
 """A run's data for comparison with other runs."""
 HEATMAPS = {metric: _heatmap(metric) for metric in job_view.HEATMAP_METRICS}

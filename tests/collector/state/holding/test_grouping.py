@@ -19,6 +19,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.communication import collective_records
 from stepwatch.collector.state.trackers.communication.exchanges import Exchanges
+from stepwatch.collector.state.trackers.metrics import metrics
 from stepwatch.collector.state.trackers.steps import (
     baseline,
     given_up,
@@ -68,6 +69,9 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "BUCKET_SECONDS", 0.7)
     monkeypatch.setattr(buckets, "BUCKETS", 5)
     monkeypatch.setattr(work_counts, "_LEAST_STEPS", 2)
+    monkeypatch.setattr(metrics, "RECENT_STEPS", 5)
+    monkeypatch.setattr(metrics, "EVALUATIONS", 3)
+    monkeypatch.setattr(metrics, "SPANS", {"seconds": (1, 4), "longer": (3, 2)})
 
 
 @pytest.mark.usefixtures("narrow")

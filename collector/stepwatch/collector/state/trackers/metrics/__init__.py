@@ -1,0 +1,1 @@
+"""Numbers that trainers record: their names, newest values and curves."""

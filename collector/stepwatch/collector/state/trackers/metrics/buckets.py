@@ -1,0 +1,161 @@
+"""Metric values by step or by time: count, sum, least, greatest and last value in each bucket.
+
+A table holds the buckets with the greatest keys. A key that is among them in the end was among
+them all along, and values are added row after row, so the split into calls makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.signals.arrays import Integers, Mask, Vector
+
+RANK_BITS = 17
+"""Low bits of an order that hold the rank; the step is above them."""
+BUCKET_BYTES = 64
+"""Bytes of one bucket of one metric."""
+_SUM, _LEAST, _GREATEST, _LAST, _TIME = range(5)
+_COUNT, _NON_FINITE, _ORDER = range(3)
+_EMPTY_FLOATS = np.array([0.0, np.inf, -np.inf, np.nan, -np.inf])[:, None, None]
+_EMPTY_COUNTS = np.array([0, 0, -1])[:, None, None]
+
+_Cube = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
+_Counts = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
+
+
+class Values(NamedTuple):
+    """Recorded values, one per rank, step and metric; arrays with equal length.
+
+    `order` puts values in the order of their steps, then ranks. `wall_s` is Unix seconds.
+    """
+
+    metric: Integers
+    order: Integers
+    value: Vector
+    wall_s: Vector
+
+    def chosen(self, mask: Mask) -> Values:
+        """Return the values under a mask."""
+        metric, order, value, wall_s = self
+        return Values(metric[mask], order[mask], value[mask], wall_s[mask])
+
+    @classmethod
+    def joined(cls, parts: list[Values]) -> Values:
+        """Return the values of several parts, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        columns: Iterator[Any] = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return cls(*columns)
+
+
+def order_of(steps: Integers, ranks: Integers) -> Integers:
+    """Return the order of values by step, then by rank."""
+    return np.asarray(steps.astype(np.int64) << RANK_BITS | ranks.astype(np.int64))
+
+
+class Curve(NamedTuple):
+    """One metric's buckets, oldest first; arrays (buckets,), in the metric's unit.
+
+    `step` is the newest step, `wall_s` the newest moment in Unix seconds. `mean`, `least` and
+    `greatest` cover the `finite` values, and are NaN without any; `last` may be any value.
+    """
+
+    key: Integers
+    step: Integers
+    wall_s: Vector
+    mean: Vector
+    least: Vector
+    greatest: Vector
+    last: Vector
+    finite: Integers
+    non_finite: Integers
+
+    def until(self, step: float) -> Curve:
+        """Return the buckets whose newest step is before `step`."""
+        columns: Iterator[Any] = (column[self.step < step] for column in self)
+        return Curve(*columns)
+
+    @classmethod
+    def joined(cls, curves: Sequence[Curve]) -> Curve:
+        """Return several curves, one after the other."""
+        columns: Iterator[Any] = (np.concatenate(column) for column in zip(*curves, strict=True))
+        return cls(*columns)
+
+
+class Buckets:
+    """At most `most` buckets, those with the greatest keys, of several metrics."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.keys = np.zeros(0, dtype=np.int64)
+        self._floats: _Cube = np.zeros((5, 0, 0))
+        self._counts: _Counts = np.zeros((3, 0, 0), dtype=np.int64)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self._floats.nbytes + self._counts.nbytes
+
+    def add(self, values: Values, keys: Integers) -> None:
+        """Add values to the buckets `keys`; a bucket older than those in the table is dropped."""
+        if not len(keys):
+            return
+        self._make_room(int(values.metric.max()) + 1, keys)
+        fitting = keys >= self.keys[0]
+        if not fitting.all():
+            values, keys = values.chosen(fitting), keys[fitting]
+        places = values.metric * len(self.keys) + np.searchsorted(self.keys, keys)
+        floats, counts = self._floats.reshape(5, -1), self._counts.reshape(3, -1)
+        np.maximum.at(counts[_ORDER], places, values.order)
+        np.maximum.at(floats[_TIME], places, values.wall_s)
+        newest = values.order == counts[_ORDER][places]
+        floats[_LAST][places[newest]] = values.value[newest]
+        finite = np.isfinite(values.value)
+        np.add.at(counts[_NON_FINITE], places[~finite], 1)
+        places, numbers = places[finite], values.value[finite]
+        np.add.at(counts[_COUNT], places, 1)
+        np.add.at(floats[_SUM], places, numbers)
+        np.minimum.at(floats[_LEAST], places, numbers)
+        np.maximum.at(floats[_GREATEST], places, numbers)
+
+    def _make_room(self, metrics: int, keys: Integers) -> None:
+        places = np.searchsorted(self.keys, keys)
+        known = len(self.keys) > 0 and bool(
+            (self.keys[np.minimum(places, len(self.keys) - 1)] == keys).all()
+        )
+        held = self._floats.shape[1]
+        if known and metrics <= held:
+            return
+        merged = self.keys if known else np.union1d(self.keys, keys)[-self.most :]
+        shape = max(metrics, held), len(merged)
+        floats = np.broadcast_to(_EMPTY_FLOATS, (5, *shape)).copy()
+        counts = np.broadcast_to(_EMPTY_COUNTS, (3, *shape)).copy()
+        kept = self.keys >= merged[0]
+        targets = np.searchsorted(merged, self.keys[kept])
+        floats[:, :held, targets] = self._floats[:, :, kept]
+        counts[:, :held, targets] = self._counts[:, :, kept]
+        self.keys, self._floats, self._counts = merged, floats, counts
+
+    def curve(self, metric: int) -> Curve:
+        """Return one metric's buckets that hold a value."""
+        if metric >= self._floats.shape[1]:
+            metric, used = 0, np.zeros(len(self.keys), dtype=np.bool_)
+        else:
+            used = self._counts[_ORDER, metric] >= 0
+        floats = self._floats[:, metric : metric + 1, used].reshape(5, -1)
+        counts = self._counts[:, metric : metric + 1, used].reshape(3, -1)
+        has_finite = counts[_COUNT] > 0
+        return Curve(
+            self.keys[used],
+            counts[_ORDER] >> RANK_BITS,
+            floats[_TIME],
+            np.where(has_finite, floats[_SUM] / np.maximum(counts[_COUNT], 1), np.nan),
+            np.where(has_finite, floats[_LEAST], np.nan),
+            np.where(has_finite, floats[_GREATEST], np.nan),
+            floats[_LAST],
+            counts[_COUNT],
+            counts[_NON_FINITE],
+        )

@@ -1,0 +1,129 @@
+"""Metrics that ranks record: curves by step and by time, and the values of evaluations.
+
+All ranks' values of a step count alike: a bucket's mean, least and greatest value cover every
+finite value in it, its last value is that of the highest rank in its newest step. Values that are
+not finite are counted beside them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.state.tracker import CELL_BYTES, Batches, JoinedTracker, TrackedAttempt
+from stepwatch.collector.state.trackers.steps.steps import Steps
+from stepwatch.signals.arrays import Integers, Rows, Vector
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.records import METRICS_PER_ROW, Kind
+
+from .buckets import RANK_BITS, Buckets, Curve, Values, order_of
+from .names import GRAD_NORM, LOSS, MetricNames
+
+RECENT_STEPS = 256
+"""Recorded steps in a curve by step."""
+EVALUATIONS = 512
+"""Evaluations in a curve by evaluation."""
+SPANS = {"10s": (10, 180), "5min": (300, 288), "1h": (3600, 1440)}
+"""Curves by time: seconds in a bucket, and most buckets: half an hour, a day, sixty days.
+
+With 64 bytes a bucket, a job of a day with ten metrics takes half a megabyte, one of sixty days
+with all 66 metrics nine.
+"""
+
+
+class Metrics(JoinedTracker):
+    """METRIC and METRIC_NAME rows, and the loss and gradient norm of STEP rows."""
+
+    kinds = frozenset({Kind.STEP, Kind.METRIC, Kind.METRIC_NAME})
+    order = 44
+    """After `Steps`, whose new rows it reads, and before `SettledSteps`, which takes them."""
+    given_back = True
+
+    def __init__(self) -> None:
+        self.names = MetricNames()
+        self.unnamed = 0
+        """Values whose name no record told."""
+        self._steps = Buckets(RECENT_STEPS)
+        self._spans = {name: Buckets(most) for name, (_, most) in SPANS.items()}
+        self._evaluations = Buckets(EVALUATIONS)
+
+    def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
+        """Fold in rows; a name counts from its own batch on."""
+        values = _of_steps(attempt.tracker(Steps))
+        table, names = batches.table(Kind.METRIC), batches.table(Kind.METRIC_NAME)
+        begins = np.flatnonzero(names.counts).tolist() if len(names.rows) else []
+        for first, last in pairwise(sorted({0, *begins, len(batches)})):
+            if names.counts[first]:
+                self.names.add(names.part(first, first + 1).rows)
+            part = table.part(first, last)
+            if len(part.rows):
+                values += self._of_metrics(part.rows, first + part.origin, batches)
+        if values:
+            self._add(Values.joined(values))
+
+    def _of_metrics(self, rows: Rows, origin: Integers, batches: Batches) -> list[Values]:
+        """Return the values in METRIC rows; evaluations are added at once."""
+        shape = len(rows), METRICS_PER_ROW
+        places = range(METRICS_PER_ROW)
+        numbers = np.stack([rows[f"name_{place}"].astype(np.int64) for place in places], axis=1)
+        values = np.stack([rows[f"value_{place}"] for place in places], axis=1).ravel()
+        ranks = np.broadcast_to(rows["rank"].astype(np.int64)[:, None], shape)
+        indices = self.names.indices(ranks, numbers).ravel()
+        self.unnamed += int((indices < 0).sum() - (numbers == 0).sum())
+        order = order_of(rows["step"], np.maximum(rows["rank"], 0))
+        wall_s = _wall_s(rows, batches.to_wall_ns[origin], batches.received_s[origin])
+        metric_places, evaluated = self.names.places
+        named = indices >= 0
+        indices = indices[named]
+        is_evaluated = evaluated[indices] > 0
+        recorded = Values(
+            metric_places[indices],
+            np.repeat(order, METRICS_PER_ROW)[named],
+            values[named],
+            np.repeat(wall_s, METRICS_PER_ROW)[named],
+        )
+        if is_evaluated.any():
+            evaluations = recorded.chosen(is_evaluated)
+            self._evaluations.add(evaluations, evaluations.order >> RANK_BITS)
+        return [recorded.chosen(~is_evaluated)]
+
+    def _add(self, values: Values) -> None:
+        self._steps.add(values, values.order >> RANK_BITS)
+        for name, (seconds, _) in SPANS.items():
+            self._spans[name].add(values, np.floor(values.wall_s / seconds).astype(np.int64))
+
+    def curves(self, index: int) -> dict[str, Curve]:
+        """Return a metric's curves by name; an evaluation's metric has one, `evaluations`."""
+        metric = self.names.metrics[index]
+        if metric.evaluation:
+            return {"evaluations": self._evaluations.curve(metric.place)}
+        spans = {name: buckets.curve(metric.place) for name, buckets in self._spans.items()}
+        return {"steps": self._steps.curve(metric.place), **spans}
+
+    @property
+    def cells(self) -> int:
+        """Cell count, for the live-state limit."""
+        tables = (self._steps, self._evaluations, *self._spans.values())
+        return (self.names.nbytes + sum(table.nbytes for table in tables)) // CELL_BYTES
+
+
+def _of_steps(steps: Steps) -> list[Values]:
+    """Return the losses and gradient norms of the group's new steps; NaN is unknown there."""
+    fresh, parts = steps.fresh, []
+    for metric, field in ((LOSS, "loss"), (GRAD_NORM, "grad_norm")):
+        recorded = ~np.isnan(fresh.rows[field])
+        if recorded.any():
+            rows = chosen(fresh.rows, recorded)
+            wall_s = _wall_s(rows, fresh.to_wall_ns[recorded], fresh.received_s[recorded])
+            order = order_of(rows["step"], rows["rank"])
+            metrics = np.full(len(rows), metric)
+            parts.append(Values(metrics, order, rows[field].astype(np.float64), wall_s))
+    return parts
+
+
+def _wall_s(rows: Rows, to_wall_ns: Integers, received_s: Vector) -> Vector:
+    """Return each row's moment in Unix seconds; a clock that is ahead counts as the collector's."""
+    wall_s = (rows["time_ns"].astype(np.float64) + to_wall_ns) / NANOSECONDS
+    return np.asarray(np.where(received_s > 0, np.minimum(wall_s, received_s), wall_s))

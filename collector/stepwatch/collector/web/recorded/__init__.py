@@ -1,0 +1,1 @@
+"""Numbers that a job's trainer recorded, as JSON."""

@@ -1,0 +1,95 @@
+"""A job's metrics as one JSON object: newest values, and curves over all its attempts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.trackers.metrics.buckets import Curve
+from stepwatch.collector.state.trackers.metrics.metrics import Metrics
+from stepwatch.collector.state.trackers.metrics.names import MetricName
+from stepwatch.signals.records import Better
+
+_BETTER = {Better.LOWER: "lower", Better.HIGHER: "higher"}
+
+
+class _Recorded(NamedTuple):
+    """A metric as its newest attempt names it, and its curves from each attempt."""
+
+    metric: MetricName
+    curves: dict[str, list[Curve]]
+
+
+def job_metrics(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+    """Return each metric with its newest value and its curves, loss and gradient norm first."""
+    tracker = job.current.tracker(Metrics)
+    return {
+        "job": job.name,
+        "state": job_facts(job, verdicts, now).state,
+        "slos": [],
+        "open_incidents": len(verdicts.open_incidents()),
+        "attempt": job.current.number,
+        "refused_names": tracker.names.refused,
+        "unnamed_values": tracker.unnamed,
+        "metrics": [_metric(recorded) for recorded in _recorded(job)],
+    }
+
+
+def _recorded(job: LiveJob) -> list[_Recorded]:
+    """Return the metrics with a value, by evaluation and name over all attempts.
+
+    Steps that a later attempt redoes are left out.
+    """
+    by_name: dict[tuple[str, str], _Recorded] = {}
+    for attempt, redone_from in job.ordered():
+        tracker = attempt.tracker(Metrics)
+        for index, metric in enumerate(tracker.names.metrics):
+            key = metric.evaluation, metric.name
+            known = by_name.get(key, _Recorded(metric, {})).curves
+            for name, curve in tracker.curves(index).items():
+                end = math.inf if redone_from is None else redone_from
+                known.setdefault(name, []).append(curve.until(end))
+            by_name[key] = _Recorded(metric, known)
+    return [recorded for recorded in by_name.values() if _has_values(recorded)]
+
+
+def _has_values(recorded: _Recorded) -> bool:
+    return any(len(curve.key) for curves in recorded.curves.values() for curve in curves)
+
+
+def _metric(recorded: _Recorded) -> dict[str, Any]:
+    metric = recorded.metric
+    curves = {name: _columns(parts) for name, parts in recorded.curves.items()}
+    finest = curves.get("steps") or curves["evaluations"]
+    return {
+        "name": metric.name,
+        "evaluation": metric.evaluation,
+        "unit": metric.unit,
+        "better": _BETTER.get(Better(metric.better), ""),
+        "note": metric.note,
+        "newest": {name: column[-1] for name, column in finest.items() if column},
+        "curves": curves,
+    }
+
+
+def _columns(parts: list[Curve]) -> dict[str, list[Any]]:
+    curve = Curve.joined(parts)
+    return {
+        "step": curve.step.tolist(),
+        "at": curve.wall_s.tolist(),
+        "mean": curve.mean.tolist(),
+        "min": curve.least.tolist(),
+        "max": curve.greatest.tolist(),
+        "last": [_number(value) for value in curve.last.tolist()],
+        "values": curve.finite.tolist(),
+        "non_finite": curve.non_finite.tolist(),
+    }
+
+
+def _number(value: float) -> float | str:
+    """Return a value that JSON holds: NaN and infinity as words, so that they are not unknown."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
