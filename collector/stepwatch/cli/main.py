@@ -42,6 +42,7 @@ VERBS: dict[str, str] = {
     "simulate": "a training fleet from one process, for rehearsal and load tests",
     "doctor": "may a job start on this node? hardware, kernel, disks, network, limits",
     "blackbox": "read rings after a crash",
+    "checkpoint": "is a checkpoint whole, and safe to load? every layout, no pickle loaded",
     "build": "write dashboards, alert rules and routes from the shared names",
     "check": "fail when a metric, alert, runbook or generated file does not fit the others",
     "completion": "a script with which bash or zsh completes verbs, options and files",

@@ -26,9 +26,13 @@ MARKS = ("\ufdd0", "\ufdd1")
 _MARKED = re.compile(f"{MARKS[0]}([A-Za-z ]{{1,20}}){MARKS[1]}")
 _GREEN, _YELLOW, _RED, _MAGENTA = 32, 33, 31, 35
 _COLOURS = {
-    **dict.fromkeys(("running", "finished", "healthy", "recovered", "ok", "resolved"), _GREEN),
+    **dict.fromkeys(
+        ("running", "finished", "healthy", "recovered", "ok", "resolved", "verified"), _GREEN
+    ),
     **dict.fromkeys(("degraded", "interrupted", "burning", "ended", "stale"), _YELLOW),
-    **dict.fromkeys(("stalled", "failed", "anomaly", "exhausted", "open", "quarantined"), _RED),
+    **dict.fromkeys(
+        ("stalled", "failed", "anomaly", "exhausted", "open", "quarantined", "damaged"), _RED
+    ),
     **dict.fromkeys(("unknown", "too early", "frozen", "restoring"), _MAGENTA),
 }
 """Colour by state word; the words are meaningful without colour, too."""

@@ -1,0 +1,1 @@
+"""File formats: each module reads one format's structure, without its tensor data."""

@@ -1,0 +1,1 @@
+"""The checkpoint verifier: good and damaged checkpoints in all layouts."""
