@@ -12,9 +12,11 @@ from stepwatch.agent.checkpoints import Report, State, Weight
 from tests.agent.checkpoints.damages import cut, flip
 from tests.agent.checkpoints.written import tensors, verified
 
-FAST = "tests/agent/checkpoints/test_good.py::test_a_good_checkpoint_is_verified"
 pytestmark = [
-    pytest.mark.long(FAST, "tests/agent/checkpoints/test_damaged.py::test_damage_is_found"),
+    pytest.mark.long(
+        "tests/agent/checkpoints/test_good.py::test_a_good_checkpoint_is_verified",
+        "tests/agent/checkpoints/test_damaged.py::test_damage_is_found",
+    ),
     pytest.mark.filterwarnings("ignore"),
 ]
 
