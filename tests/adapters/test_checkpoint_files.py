@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 from stepwatch.agent.checkpoints import Report, State, Weight
-from tests.agent.checkpoints.damages import cut, flip
+from tests.agent.checkpoints.damages import cut
 from tests.agent.checkpoints.written import tensors, verified
 
 pytestmark = [
@@ -39,12 +41,17 @@ def assert_good(report: Report, layout: str, step: int | None = None) -> None:
 
 
 def assert_damage_is_found(path: Path) -> None:
-    """Cut a file, and flip a bit in it; both are found."""
+    """Cut a file, and flip a bit in its first tensor; both are found."""
     data = path.read_bytes()
-    for damage in (cut(0.9), flip(0.5)):
-        damage(path)
+    with zipfile.ZipFile(path) as archive:
+        member = next(info for info in archive.infolist() if info.filename.endswith("data/0"))
+    name_size, extra_size = struct.unpack_from("<2H", data, member.header_offset + 26)
+    flipped = bytearray(data)
+    flipped[member.header_offset + 30 + name_size + extra_size] ^= 4
+    for damaged in (data[: len(data) * 9 // 10], flipped):
+        path.write_bytes(damaged)
         assert verified(path).state == State.DAMAGED
-        path.write_bytes(data)
+    path.write_bytes(data)
 
 
 def test_safetensors(tmp_path: Path) -> None:

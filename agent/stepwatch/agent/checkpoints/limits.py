@@ -12,10 +12,12 @@ PAGE = 4096
 class Limits:
     """Bounds in bytes, seconds and counts; beyond them a file is unknown, never allocated."""
 
-    chunk_bytes: int = 1 << 20
-    """Bytes per read, a multiple of a page: a chunk is checked while the cache still holds it."""
-    ahead: int = 16
-    """Chunks that are read before their turn: 16 MiB, as a thread waits for a busy processor."""
+    chunk_bytes: int = 4 << 20
+    """Bytes per read, a multiple of a page."""
+    ahead: int = 4
+    """Chunks that are read before their turn, since a thread waits for a busy processor."""
+    drop_bytes: int = 64 << 20
+    """Bytes that are read before their copy in memory is dropped: each drop waits for all CPUs."""
     pickle_bytes: int = 512 << 20
     """A pickle. DCP's `.metadata` has about 400 bytes a chunk: a million chunks fit."""
     directory_bytes: int = 512 << 20

@@ -194,9 +194,8 @@ class ReadAhead:
             DeadlineError: the session's time is over.
             OSError: the storage cannot be read.
         """
-        descriptor, free = window.descriptor, deque(self._buffers)
-        # From the storage, not from memory; and the trainer's pages stay in memory.
-        os.posix_fadvise(descriptor, window.start, window.size, os.POSIX_FADV_DONTNEED)
+        free, dropped = deque(self._buffers), 0
+        _drop(window, 0, window.size)  # the bytes come from the storage, not from memory
         starts = iter(range(0, window.size, self._size))
         pending: deque[tuple[memoryview, int, Future[int]]] = deque()
         try:
@@ -212,12 +211,20 @@ class ReadAhead:
                 count = reading.result()
                 self._session.account(count, window.name)
                 yield buffer[:count]
-                place = window.start + start
-                os.posix_fadvise(descriptor, place, count, os.POSIX_FADV_DONTNEED)
                 free.append(buffer)
+                if start - dropped >= self._session.limits.drop_bytes:
+                    _drop(window, dropped, start)
+                    dropped = start
         finally:
+            _drop(window, dropped, window.size)
             # The next file's reads must not share a buffer with these.
             wait([reading for *_, reading in pending if not reading.cancel()])
+
+
+def _drop(window: Window, start: int, stop: int) -> None:
+    """Drop the kernel's copy of a part, so that the trainer's files stay in memory."""
+    place = window.start + start
+    os.posix_fadvise(window.descriptor, place, stop - start, os.POSIX_FADV_DONTNEED)
 
 
 def _fill(window: Window, start: int, buffer: memoryview) -> int:
