@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from stepwatch.signals.names import Cause, FindingKind
 from tests.collector.made import JOB, HandClock, run_segments
 from tests.contracts.recipes import recipe
 
-(SCRATCH,) = recipe("A detector")
+SCRATCH, SCRATCH_TEST = recipe("A detector")
 
 
 def finding_of_kind(kind: FindingKind, rank: int = 1) -> Finding:
@@ -67,15 +68,29 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_a_folder_is_all_that_a_new_detector_needs(scratch: Path, tmp_path: Path) -> None:
-    clock = HandClock(4000.0 * 30)
+    clock = HandClock(30.0)
     job = LiveJob(JOB)
-    for item in run_segments(30, seconds=4000.0):
+    for item in run_segments(30, excess={(2, "other"): 0.3}):
         job.apply(item, Received(clock.wall_ns() / 1e9, clock.monotonic_ns() / 1e9))
     evaluator = Evaluator(Store.sqlite(tmp_path / "store.db"), Objectives({}), clock)
     evaluator.evaluate(job)
     incidents = evaluator.verdicts[JOB].open_incidents()
-    assert "steps take 4e+03 s since step" in incidents[0].summary
-    assert incidents[0].cause == "all-ranks-slower" and "3600 s at most" in incidents[0].summary
+    (made,) = [incident for incident in incidents if incident.subject == "unmarked work"]
+    assert (made.rank, made.phase) == (2, "other")
+    assert "rank 2 works outside all phases since step" in made.summary
+
+
+def test_the_test_of_the_recipe_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scratch_recipe.py").write_text(f"{SCRATCH}\n{SCRATCH_TEST}")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = import_module("scratch_recipe")
+    try:
+        tests = [test for name, test in vars(module).items() if name.startswith("test_")]
+        assert len(tests) == 2
+        for test in tests:
+            test()
+    finally:
+        sys.modules.pop("scratch_recipe", None)
 
 
 def test_a_folder_without_a_detector_is_refused(scratch: Path) -> None:
