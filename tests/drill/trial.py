@@ -154,7 +154,7 @@ def _wait_for_alert(site: Site, trial: Trial, tell: Tell) -> None:
     if not firing:
         trial.problems.append(f"{trial.alert} does not fire, or did not arrive")
         return
-    tell("somebody is paged" if trial.is_page else "a ticket is on its way")
+    tell("a page is on its way" if trial.is_page else "a ticket is on its way")
     trial.problems += alert_links.problems(
         firing[0]["annotations"], site.folder, site.servers.prometheus
     )

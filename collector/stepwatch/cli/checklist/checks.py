@@ -108,7 +108,7 @@ def responders(ask: Asking, job: str) -> Outcome:
         )
     ]
     if unowned:
-        return Outcome(FAIL, f"no one acknowledged and owns {_in_short(unowned)}")
+        return Outcome(FAIL, f"without an owner: {_in_short(unowned)}")
     return Outcome(PASS, f"{len(opened)} open, each with an owner" if opened else "none is open")
 
 
