@@ -18,9 +18,17 @@ from stepwatch.collector.detect import straggler
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.state.evidence.step_window import StepRing
 from stepwatch.signals.records import Kind
-from tests.hooks.conftest import LAUNCHER, Tables, rings, run, tables_in, watch
+from tests.hooks.conftest import (
+    LAUNCHER,
+    Tables,
+    metric_values,
+    rings,
+    run,
+    tables_in,
+    watch,
+)
 
-__all__ = ["Tables", "rings", "run", "tables_in", "watch"]
+__all__ = ["Tables", "metric_values", "rings", "run", "tables_in", "watch"]
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SECONDS = 300

@@ -8,7 +8,7 @@ import pytest
 
 from stepwatch.signals.records import Kind, Op
 
-from .conftest import RUN, Launch, losses, tables_in, torchrun, verdicts
+from .conftest import RUN, Launch, losses, metric_values, tables_in, torchrun, verdicts
 
 pytest.importorskip("transformers", reason="transformers is not installed: make test-adapters")
 pytest.importorskip("accelerate", reason="accelerate is not installed: make test-adapters")
@@ -57,3 +57,9 @@ def test_an_unmodified_script_names_its_slow_rank(
     assert recorded["loss"].tolist() == pytest.approx(logged, rel=1e-6)
     assert (recorded["grad_norm"] > 0).all()
     assert recorded["tokens"].tolist() == [32] * STEPS
+    values = metric_values(tables_in(rings / "adapted")[0])
+    rates = [rate for _, rate in values["lr"]]
+    assert len(rates) == STEPS and rates == sorted(rates, reverse=True), "the schedule falls"
+    assert [step for step, _ in values["epoch"]] == list(range(STEPS))
+    assert [step for step, _ in values["eval:loss"]] == [STEPS // 2 - 1, STEPS - 1]
+    assert not any(name.endswith("runtime") for name in values)

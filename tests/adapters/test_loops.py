@@ -9,7 +9,7 @@ import torch
 
 from stepwatch.signals.records import Kind, Op
 
-from .conftest import RUN, Launch, losses, tables_in, torchrun, verdicts
+from .conftest import RUN, Launch, losses, metric_values, tables_in, torchrun, verdicts
 
 pytestmark = [
     pytest.mark.usefixtures("rings"),
@@ -56,7 +56,19 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
             assert set(reduced["step"].tolist()) == set(range(BATCHES // per_step))
         (finding,) = verdicts(tables)
         assert (finding.rank, finding.phase) == (SLOW_RANK, "forward"), job
+    for rank, tables in {
+        **tables_in(rings / "adapted"),
+        9: tables_in(rings / "unasked")[0],
+    }.items():
+        assert metric_values(tables)["lr"] == [(0, pytest.approx(0.1))], rank
     recorded = tables_in(rings / "adapted")[0][Kind.STEP]["loss"]
+    values = metric_values(tables_in(rings / "adapted")[0])
+    if framework != "megatron":
+        assert values["train_loss"] == list(enumerate(pytest.approx(loss) for loss in recorded))
+    if framework == "lightning":
+        half = BATCHES // 2
+        assert values["seldom"] == [(3, 3.0), (half + 3, 3.0)]
+        assert [step for step, _ in values["validation:val_loss"]] == [half - 1, BATCHES - 1]
     logged = [float.fromhex(loss) for loss in losses(adapted, 1)[0]]
     assert recorded.tolist() == pytest.approx(logged[per_step - 1 :: per_step], rel=1e-6)
 

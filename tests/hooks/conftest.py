@@ -17,7 +17,7 @@ import pytest
 from stepwatch.hooks import Watch
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import RingReader, find_rings
-from stepwatch.signals.records import BODIES, Kind, LifecycleEvent
+from stepwatch.signals.records import BODIES, METRICS_PER_ROW, Kind, LifecycleEvent
 from tests.ranks.forked import ForkedRanks
 
 LAUNCHER = ("RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
@@ -78,6 +78,23 @@ def tables_in(root: Path) -> Tables:
         tables_by_rank[reader.identity.rank] = reader.read().rows
         reader.close()
     return tables_by_rank
+
+
+def metric_values(tables: dict[Kind, Any]) -> dict[str, list[tuple[int, float]]]:
+    """One rank's metrics by name, `EVALUATION:NAME` for an evaluation's: (step, value) in order."""
+    names = {
+        int(row["number"]): ":".join(
+            text.decode() for text in (row["evaluation"], row["text"]) if text
+        )
+        for row in tables.get(Kind.METRIC_NAME, ())
+    }
+    values: dict[str, list[tuple[int, float]]] = {}
+    for row in tables.get(Kind.METRIC, ()):
+        for place in range(METRICS_PER_ROW):
+            if number := int(row[f"name_{place}"]):
+                value = int(row["step"]), float(row[f"value_{place}"])
+                values.setdefault(names[number], []).append(value)
+    return values
 
 
 RunRanks = Callable[..., list[Any]]

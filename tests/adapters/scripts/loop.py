@@ -81,6 +81,8 @@ def accelerate(folder: Path, *, watched: bool) -> list[float]:
                 optimizer.step()
                 optimizer.zero_grad()
             losses.append(loss.item())
+            if accelerator.sync_gradients:
+                accelerator.log({"train_loss": losses[-1], "note": "not a number"})
     accelerator.save_state(str(folder / "state"))
     end(watch)
     return losses
@@ -103,11 +105,15 @@ def lightning(folder: Path, *, watched: bool) -> list[float]:
             """Loss of a batch."""
             loss = torch.nn.functional.cross_entropy(self.network(batch[0]), batch[1])
             losses.append(loss.item())
+            self.log("train_loss", loss)
+            if index == 3:
+                self.log("seldom", float(index))
             return loss
 
         def validation_step(self, batch: Any, index: int) -> None:
             """Evaluate a batch."""
-            self.network(batch[0])
+            loss = torch.nn.functional.cross_entropy(self.network(batch[0]), batch[1])
+            self.log("val_loss", loss, sync_dist=True)
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
             """The optimizer."""
@@ -149,6 +155,8 @@ def deepspeed(folder: Path, *, watched: bool) -> list[float]:
         "zero_optimization": {"stage": 1},
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
+        "csv_monitor": {"enabled": True, "output_path": str(folder), "job_name": "log"},
+        "steps_per_print": 1,
     }
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     engine, *_ = ds.initialize(model=model, optimizer=optimizer, config=config)

@@ -43,7 +43,8 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
         instruments.phases.follow(root)
         instruments.digests.follow(root)
     for entry in _listed(optimizer):
-        watch_optimizer(recorder, instruments.pauses.evaluation, entry)
+        evaluation, rates = instruments.pauses.evaluation, instruments.learning_rates
+        watch_optimizer(recorder, evaluation, rates, entry)
         instruments.pauses.follow_optimizer(entry)
     if schedule is not None:
         watch_schedule(instruments, schedule)

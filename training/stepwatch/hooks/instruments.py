@@ -8,6 +8,7 @@ from .communication.microbatches import MicrobatchSamples
 from .communication.stream_waits import StreamWaits
 from .device.timing import DeviceTiming
 from .device_memory import DeviceMemory
+from .metrics.learning_rates import LearningRates
 from .metrics.metrics import Metrics
 from .models.forward_backward import ForwardBackward
 from .numerics.digests import Digests
@@ -29,6 +30,7 @@ class Instruments:
         self.numerics = Numerics(recorder)
         self.late = LateRecords(recorder)
         self.metrics = Metrics(recorder, self.late)
+        self.learning_rates = LearningRates(self.metrics)
         self.digests = Digests(recorder, self.groups)
         self.memory = DeviceMemory(recorder)
         self.microbatches = MicrobatchSamples(recorder)

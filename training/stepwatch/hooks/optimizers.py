@@ -8,16 +8,19 @@ from typing import Any
 
 from stepwatch.signals.records import Phase
 
+from .metrics.learning_rates import LearningRates
 from .pauses.evaluation import Evaluation
 from .recorder.recorder import Recorder
 
 _OPTIMIZER = int(Phase.OPTIMIZER)
 
 
-def watch_optimizer(recorder: Recorder, evaluation: Evaluation, optimizer: Any) -> None:
+def watch_optimizer(
+    recorder: Recorder, evaluation: Evaluation, rates: LearningRates, optimizer: Any
+) -> None:
     """Wrap `optimizer.step`, once; a call inside the phase `optimizer` counts with that phase.
 
-    A step is a sign of training: it ends an `evaluation`.
+    A step is a sign of training: it ends an `evaluation`. Its learning rates go to `rates`.
 
     Raises:
         AttributeError: the object has no `step`.
@@ -36,6 +39,8 @@ def watch_optimizer(recorder: Recorder, evaluation: Evaluation, optimizer: Any) 
         timeline = None if compiling() else recorder.timeline
         if timeline is not None and evaluation.pending:
             evaluation.ends()
+        if timeline is not None and recorder.thread.is_current():
+            rates.note(_self)
         if timeline is None or timeline.bucket == _OPTIMIZER or not recorder.thread.is_current():
             return inner(*args, **kwargs)
         timeline.enter(_OPTIMIZER)

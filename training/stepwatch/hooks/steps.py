@@ -114,7 +114,7 @@ class Steps:
     def close(self) -> None:
         """Write the pending records; numbers that a device has not delivered yet stay unknown."""
         self._checkpoints.write()
-        self._metrics.write_evaluations()
+        self._metrics.write_elsewhere()
         self._late.drain(everything=True)
         self.instruments.device.close()
         self.instruments.pauses.close()

@@ -10,11 +10,12 @@ from deepspeed import DeepSpeedEngine
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
 
+from .numbers import numbers_in
 from .wrappers import call_after, call_before, in_phase
 
 
 def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
-    """Watch the loop around `engine`: its losses, gradient norms, steps and checkpoints.
+    """Watch the loop around `engine`: losses, gradient norms, monitor events, steps, checkpoints.
 
     A step ends with the `engine.step()` that advances the engine's global step, so not while
     gradients accumulate. Call `close()` on the result after the last step.
@@ -41,6 +42,12 @@ def watch_engine(engine: DeepSpeedEngine, job: str | None = None) -> Watch:
             observer.record(grad_norm=engine.get_global_grad_norm())
             observer.end_step()
 
+    def note_events(events: Any) -> None:
+        # ("Train/Samples/lr", 0.001, 512): a name with its folder, a number, the samples so far.
+        watch.record(**numbers_in({name.rpartition("/")[2]: value for name, value, *_ in events}))
+
+    if monitor := getattr(engine, "monitor", None):
+        monitor.write_events = call_before(observer, monitor.write_events, note_events)
     engine.forward = call_before(observer, engine.forward, begin)
     engine.backward = call_before(
         observer, in_phase(observer, "backward", engine.backward), note_loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lightning.pytorch import Callback
@@ -9,6 +10,7 @@ from lightning.pytorch import Callback
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import LoopObserver, follow
 
+from .numbers import numbers_in
 from .tokens import Tokens, counter
 from .wrappers import Note
 
@@ -29,6 +31,8 @@ class StepwatchCallback(Callback):
         self.watch: Watch | None = None
         self._observer: LoopObserver | None = None
         self._step = 0
+        self._logged: dict[str, Any] = {}
+        """Numbers recorded already, by name."""
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Begin, at the step that the Trainer resumed from."""
@@ -46,6 +50,7 @@ class StepwatchCallback(Callback):
         if self._observer is not None:
             Note(self._observer, self._note)(trainer, pl_module, outputs, batch)
             if trainer.global_step != self._step:
+                Note(self._observer, self._record_logged)(trainer)
                 self._step = trainer.global_step
                 self._observer.end_step()
 
@@ -59,6 +64,29 @@ class StepwatchCallback(Callback):
         if self._observer is not None:
             self._observer.record(loss=loss, tokens=self._tokens(batch))
 
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """Record what validation logged; the check before training is none."""
+        if self._observer is not None and self.watch is not None and not trainer.sanity_checking:
+            Note(self._observer, self._record_validation)(trainer)
+
+    def _record_logged(self, trainer: Any) -> None:
+        if self.watch is not None:
+            self.watch.record(**self._new_in(trainer.callback_metrics))
+
+    def _record_validation(self, trainer: Any) -> None:
+        if self.watch is not None:
+            self.watch.record_evaluation(self._new_in(trainer.callback_metrics))
+
+    def _new_in(self, logged: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the logged numbers that were replaced since the last call: it keeps old ones."""
+        new = {
+            name: value
+            for name, value in numbers_in(logged).items()
+            if not _are_same(self._logged.get(name), value)
+        }
+        self._logged |= new
+        return new
+
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Report that training reached its end."""
         if self.watch is not None:
@@ -70,3 +98,13 @@ class StepwatchCallback(Callback):
         if self.watch is not None:
             self.watch.failed(exception)
             self.watch.close()
+
+
+def _are_same(earlier: Any, value: Any) -> bool:
+    """Return whether a logged value is an earlier one: Lightning detaches it at each reading.
+
+    The earlier one is held, so no other tensor has its memory.
+    """
+    if earlier is value or not hasattr(value, "data_ptr") or not hasattr(earlier, "data_ptr"):
+        return earlier is value
+    return bool(earlier.data_ptr() == value.data_ptr())

@@ -10,7 +10,12 @@ from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import LoopObserver, follow
 
 from .batches import count_batches
+from .numbers import numbers_in
 from .tokens import Tokens
+
+_IN_STEPS = frozenset({"loss", "grad_norm", "learning_rate"})
+"""Logged numbers that the step or its optimizer shows anyway."""
+_EVAL_PREFIX = "eval_"
 
 
 class StepwatchCallback(TrainerCallback):
@@ -49,9 +54,18 @@ class StepwatchCallback(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """End the step that was logged; evaluations and the closing summary are not steps."""
-        if self._observer is not None and logs and "loss" in logs:
+        if self._observer is not None and self.watch is not None and logs and "loss" in logs:
             self._observer.record(loss=logs["loss"], grad_norm=logs.get("grad_norm"))
+            self.watch.record(**numbers_in(logs, _IN_STEPS))
             self._observer.end_step()
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any
+    ) -> None:
+        """Record the evaluation's values, `eval_loss` as `loss` of `eval`."""
+        if self.watch is not None and metrics:
+            named = {name.removeprefix(_EVAL_PREFIX): value for name, value in metrics.items()}
+            self.watch.record_evaluation(numbers_in(named), name="eval")
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Report that training reached its end."""

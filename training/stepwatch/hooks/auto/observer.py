@@ -170,6 +170,7 @@ class LoopObserver:
         if self._boundaries and self._leader is None:
             self._count_on(optimizer)
         self._stepping = weakref.ref(optimizer)
+        self._steps.instruments.learning_rates.note(optimizer)
         self._pauses.follow_optimizer(optimizer)
         self._evaluation.ends()
         if closure:

@@ -30,7 +30,7 @@ Call = tuple[tuple[int, ...], tuple[Any, ...]]
 """One record: `evaluated` and all its names, 0 for an unused place, and its scalars."""
 
 
-class _Evaluated(NamedTuple):
+class _Ended(NamedTuple):
     step: int
     time_ns: int
     calls: list[Call]
@@ -46,8 +46,8 @@ class Metrics:
         self.names = MetricNames(recorder)
         self.calls: list[Call] = []
         """What was noted for the current step."""
-        self.elsewhere: list[_Evaluated] = []
-        """Evaluations from other threads: a ring's writer is the training thread."""
+        self.elsewhere: list[_Ended] = []
+        """Values for ended steps, from any thread: a ring's writer is the training thread."""
         self._shapes: dict[tuple[str, ...], tuple[int, ...]] = {}
         """A record's names by the names in one call."""
         self._on_device = False
@@ -77,17 +77,26 @@ class Metrics:
             return
         if recorder.timeline is None or not self.names.is_evaluation(evaluation):
             return
-        step = max(recorder.step_number - 1, 0)
-        evaluated = _Evaluated(step, recorder.clock(), self._noted(named, evaluation))
-        self.elsewhere.append(evaluated)
-        if recorder.thread.is_current():
-            self.write_evaluations()
+        self._write_now(self._noted(named, evaluation))
 
     @guarded()
-    def write_evaluations(self) -> None:
-        """Write the evaluations recorded so far; on the training thread only."""
-        evaluations, self.elsewhere = self.elsewhere, []
-        for step, time_ns, calls in evaluations:
+    def record_ended(self, named: Mapping[str, Any]) -> None:
+        """Write values for the step that ended last, where a framework logs after its step."""
+        if self._recorder.timeline is not None:
+            self._write_now(self._noted(named, ""))
+
+    def _write_now(self, calls: list[Call]) -> None:
+        recorder = self._recorder
+        step = max(recorder.step_number - 1, 0)
+        self.elsewhere.append(_Ended(step, recorder.clock(), calls))
+        if recorder.thread.is_current():
+            self.write_elsewhere()
+
+    @guarded()
+    def write_elsewhere(self) -> None:
+        """Write what was recorded for ended steps; on the training thread only."""
+        ended, self.elsewhere = self.elsewhere, []
+        for step, time_ns, calls in ended:
             self._write(step, time_ns, calls)
 
     def end_step(self, step: int, now_ns: int) -> None:
@@ -106,7 +115,7 @@ class Metrics:
         elif self.calls:
             self._write_merged(step, now_ns)
         if self.elsewhere:
-            self.write_evaluations()
+            self.write_elsewhere()
 
     @guarded()
     def _write_merged(self, step: int, now_ns: int) -> None:
