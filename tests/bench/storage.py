@@ -21,13 +21,14 @@ from stepwatch.hooks.numerics.digests import EVERY, REPEATS
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter
-from stepwatch.signals.records import Kind, NumericsSource, Op, Phase
+from stepwatch.signals.records import METRICS_PER_ROW, Kind, NumericsSource, Op, Phase
 from tests.soak.reference import MovedClock
 
 from .result import Result
 
 RANKS, STEPS, MICROBATCHES = 8, 300, 8
 FLEET, FLEET_STEPS = 64, 600
+BUNDLED_STEPS = 60
 SECOND = 1_000_000_000
 
 
@@ -48,6 +49,7 @@ def measure() -> Iterator[Result]:
         "150 B",
         f"on the wire {wire_bytes:.0f} B; 2,700 B reported for ARGUS",
     )
+    yield _metrics_at_rest()
     with tempfile.TemporaryDirectory() as place:
         separate, compacted, records = _put_together(Path(place))
     yield Result(
@@ -58,8 +60,11 @@ def measure() -> Iterator[Result]:
     )
 
 
-def _spool_a_run(folder: Path) -> list[bytes]:
-    """Return one segment per second, as a node with 8 ranks at one step per second makes them."""
+def _spool_a_run(folder: Path, own_metrics: int | None = None) -> list[bytes]:
+    """Return one segment per second, as a node with 8 ranks at one step per second makes them.
+
+    With `own_metrics` each step has eight metrics, so many of which differ between ranks.
+    """
     rings = [_ring(folder, rank) for rank in range(RANKS)]
     samples = [_samples(ring) for ring in rings]
     agent = Agent(
@@ -70,9 +75,51 @@ def _spool_a_run(folder: Path) -> list[bytes]:
         for ring, sample in zip(rings, samples, strict=True):
             _write_microbatches(sample, step, noise)
             _write_step(ring, step, noise)
+        if own_metrics is not None:
+            _write_metrics(rings, step, own_metrics, noise)
         agent.tail.discover()
         agent.flush()
     return [data for _, data in agent.spool.oldest(STEPS + 1)]
+
+
+def _metrics_at_rest() -> Result:
+    """Measure bundles of `BUNDLED_STEPS` steps with and without eight metrics in each step."""
+    sizes = {}
+    for own in (None, 3, METRICS_PER_ROW):
+        with tempfile.TemporaryDirectory() as place:
+            segments = [wire.decode(data) for data in _spool_a_run(Path(place), own)]
+        bundles = [
+            segments[first : first + BUNDLED_STEPS] for first in range(0, STEPS, BUNDLED_STEPS)
+        ]
+        sizes[own] = sum(len(wire.encode(_joined(bundle))) for bundle in bundles) / (RANKS * STEPS)
+    usual, worst = sizes[3] - sizes[None], sizes[METRICS_PER_ROW] - sizes[None]
+    return Result(
+        "8 metrics at rest, per rank and step",
+        f"{usual:.0f} B",
+        "24 B",
+        f"3 of them differ by rank; {worst:.0f} B where all are random on every rank",
+    )
+
+
+def _joined(segments: list[wire.Segment]) -> wire.Segment:
+    kinds = {kind for segment in segments for kind in segment.tables}
+    tables = {
+        kind: np.concatenate([s.tables[kind] for s in segments if kind in s.tables])
+        for kind in kinds
+    }
+    return segments[0]._replace(tables=tables)
+
+
+def _write_metrics(
+    rings: list[RingWriter], step: int, own: int, noise: np.random.Generator
+) -> None:
+    """Write eight float32 numbers a rank: `own` of its own, a schedule, and what ranks share."""
+    shared = noise.normal(2.0, 0.1, METRICS_PER_ROW).astype(np.float32).tolist()
+    shared[-1] = 3e-4 * (1.0 - step / 1e5)
+    for ring in rings:
+        values = [*noise.normal(2.0, 0.1, own).astype(np.float32).tolist(), *shared[own:]]
+        names = range(1, METRICS_PER_ROW + 1)
+        ring.write(Kind.METRIC, step, step * SECOND + 7, 0, *names, *values)
 
 
 def _ring(folder: Path, rank: int) -> RingWriter:

@@ -81,7 +81,7 @@ def test_one_metric_is_drawn(store: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "validation/val_loss: 2.41 at step 59" in out
     drawn = [line for line in out.splitlines() if "|" in line]
     assert len(drawn) == 10 and drawn[0].split("|")[0].strip() == "2.91"
-    assert "".join(drawn).count("*") == STEPS / 10
+    assert "".join(drawn).count("*") == STEPS - 9, "from the first evaluation to the last"
     assert main(["metrics", JOB, "accuracy", "--store", str(store)]) == OK
     assert "higher is better" in capsys.readouterr().out
 
@@ -133,14 +133,16 @@ def test_a_later_attempt_replaces_the_steps_that_it_redoes(tmp_path: Path) -> No
     assert curve["step"] == list(range(50)) and set(curve["values"]) == {WORLD}
 
 
+def columns(*spans: tuple[int, int]) -> dict[str, list[Any]]:
+    """A curve whose buckets have these first and newest steps; the means are the newest steps."""
+    names = ("at", "mean", "min", "max", "last", "values", "non_finite")
+    newest = [float(step) for _, step in spans]
+    steps = {"first_step": [first for first, _ in spans], "step": [step for _, step in spans]}
+    return {**steps, **{name: newest for name in names}}
+
+
 def test_a_curve_takes_each_part_at_its_finest() -> None:
-    names = ("step", "at", "mean", "min", "max", "last", "values", "non_finite")
-
-    def columns(*steps: int) -> dict[str, list[Any]]:
-        return {name: [float(step) for step in steps] for name in names}
-
-    metric = {
-        "curves": {"steps": columns(90, 91), "10s": columns(50, 89, 91), "1h": columns(40, 91)}
-    }
-    assert all_points(metric)["step"] == [40, 50, 89, 90, 91]
-    assert small_curve({"curves": {"steps": columns(), "1h": columns(1, 2)}}) == "▁█"
+    seconds, hours = columns((20, 50), (51, 89), (90, 91)), columns((0, 40), (41, 91))
+    metric = {"curves": {"steps": columns((85, 85), (91, 91)), "10s": seconds, "1h": hours}}
+    assert all_points(metric)["step"] == [19, 50, 84, 85, 91]
+    assert small_curve({"curves": {"steps": columns(), "1h": columns((0, 1), (2, 2))}}) == "▁▁█"

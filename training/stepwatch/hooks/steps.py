@@ -91,8 +91,9 @@ class Steps:
                 _STEP,
                 (number, now, duration, *totals, tokens, microbatches, flags, loss, grad_norm),
             )
-        if self._metrics.calls or self._metrics.elsewhere:
-            self._metrics.end_step(number, now)
+        metrics = self._metrics
+        if metrics.calls or metrics.elsewhere:
+            metrics.end_step(number, now)
         if self._checkpoints.facts:
             self._checkpoints.write()
         if flags & _FIRST:

@@ -14,7 +14,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _SMALL, _ROWS, _MARGIN = 16, 10, 12
 """Columns of a small curve; rows of a large one, and columns of its axis."""
 
-Column = Sequence[float | None]
+Column = Sequence[Any]
 
 
 def metrics_text(job: dict[str, Any], width: int) -> str:
@@ -64,18 +64,22 @@ def full_name(metric: Mapping[str, Any]) -> str:
 
 
 def all_points(metric: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return a curve in step order from all resolutions, each for what the finer ones lack.
+    """Return a curve in step order from all resolutions, each for the steps that finer ones lack.
 
-    By hour until step 800, by step from 900 on: the hours, then the steps.
+    An hour with steps 0 to 800, and steps from 500 on: the hour counts until step 499.
     """
     joined: dict[str, list[Any]] = {}
     for columns in metric["curves"].values():
-        begin = joined["step"][0] if joined.get("step") else None
+        begin = joined["first_step"][0] if joined.get("step") else None
         keep = [
-            place for place, step in enumerate(columns["step"]) if begin is None or step < begin
+            place
+            for place, first_step in enumerate(columns["first_step"])
+            if begin is None or first_step < begin
         ]
         for name, column in columns.items():
             joined[name] = [column[place] for place in keep] + joined.get(name, [])
+        if begin is not None and keep:
+            joined["step"][len(keep) - 1] = min(joined["step"][len(keep) - 1], begin - 1)
     return joined
 
 
@@ -94,15 +98,17 @@ def small_curve(metric: Mapping[str, Any]) -> str:
 def _binned(columns: Mapping[str, Column], bins: int) -> np.ndarray[tuple[int], np.dtype[Any]]:
     """Return the last mean in each of at most `bins` equal ranges of steps; NaN without any.
 
-    Steps 0, 1, 2, 9 with means 5, 4, 3, 2 in two ranges -> 3, 2.
+    A bucket counts until the next one begins. Buckets of steps 0 to 4, 5 and 9 with means 5, 3 and
+    2 in five ranges -> 5, 5, 3, 3, 2.
     """
-    steps = np.array(columns["step"], dtype=np.float64)
-    means = np.array([np.nan if mean is None else mean for mean in columns["mean"]])
-    bins = min(bins, len(steps))
-    places = (steps - steps[0]) * bins / max(steps[-1] - steps[0] + 1, 1)
+    starts = np.array(columns["first_step"], dtype=np.int64)
+    means = [np.nan if mean is None else mean for mean in columns["mean"]]
+    span = columns["step"][-1] - columns["first_step"][0] + 1
+    bins = int(min(bins, span))
+    begins = ((starts - starts[0]) * bins // span).tolist()
     binned = np.full(bins, np.nan)
-    finite = np.isfinite(means)
-    binned[places[finite].astype(np.int64)] = means[finite]
+    for begin, end, mean in zip(begins, [*begins[1:], bins], means, strict=True):
+        binned[begin : max(end, begin + 1)] = mean
     return binned
 
 
@@ -119,7 +125,7 @@ def _plot(columns: Mapping[str, Column], width: int) -> list[str]:
         grid[_ROWS - 1 - round((means[place] - low) * scale)][place] = "*"
     labels = {0: f"{high:.4g}" if high > low else "", _ROWS - 1: f"{low:.4g}"}
     rows = [f"{labels.get(row, ''):>10} |{''.join(line)}".rstrip() for row, line in enumerate(grid)]
-    first, last = f"step {columns['step'][0]}", str(columns["step"][-1])
+    first, last = f"step {columns['first_step'][0]}", str(columns["step"][-1])
     gap = " " * max(1, len(means) - len(first) - len(last))
     return [*rows, f"{'':>10} +{'-' * len(means)}", f"{'':>12}{first}{gap}{last}"]
 

@@ -42,6 +42,7 @@ class Metrics:
     def __init__(self, recorder: Recorder, late: LateRecords) -> None:
         self.guard = recorder.guard
         self._recorder = recorder
+        self._append = None if recorder.ring is None else recorder.ring.append
         self._late = late
         self.names = MetricNames(recorder)
         self.calls: list[Call] = []
@@ -56,17 +57,17 @@ class Metrics:
     def record(self, named: Mapping[str, Any]) -> None:
         """Note values for the current step: numbers, one-element tensors, or mappings of these."""
         # Not guarded: nothing here raises, and a guard would add a third to the time.
-        names, values = self._shapes.get(tuple(named)), tuple(named.values())
-        if names is not None and _PLAIN.issuperset(map(type, values)):
-            self.calls.append((names, values))
-        else:
+        names, values, calls = self._shapes.get(tuple(named)), tuple(named.values()), self.calls
+        if names is None or len(calls) > MOST_CALLS or not _PLAIN.issuperset(map(type, values)):
             self._record_any(named)
-        if len(self.calls) > MOST_CALLS:
-            self.calls = _latest(self.calls)
+        else:
+            calls.append((names, values))
 
     @guarded()
     def _record_any(self, named: Mapping[str, Any]) -> None:
         self.calls += self._noted(named, "")
+        if len(self.calls) > MOST_CALLS:
+            self.calls = _latest(self.calls)
 
     @guarded()
     def record_evaluation(self, named: Mapping[str, Any], evaluation: str) -> None:
@@ -104,15 +105,14 @@ class Metrics:
         if step // ANNOUNCED_EVERY != self._announced_step:
             self._announced_step = step // ANNOUNCED_EVERY
             self.names.announce()
-        ring = self._recorder.ring
-        if len(self.calls) == 1 and not self._on_device and ring is not None:
-            names, values = self.calls.pop()
+        calls = self.calls
+        if len(calls) == 1 and not self._on_device and self._append is not None:
+            names, values = calls.pop()
             try:
-                padding = _PADDING[len(values)]
-                ring.append(_METRIC, (step, now_ns, *names, *values, *padding))
+                self._append(_METRIC, (step, now_ns, *names, *values, *_PADDING[len(values)]))
             except OverflowError:
                 self.guard.misuse("a metric is a whole number beyond any float: it is left out")
-        elif self.calls:
+        elif calls:
             self._write_merged(step, now_ns)
         if self.elsewhere:
             self.write_elsewhere()

@@ -77,6 +77,7 @@ def _metric(recorded: _Recorded) -> dict[str, Any]:
 def _columns(parts: list[Curve]) -> dict[str, list[Any]]:
     curve = Curve.joined(parts)
     return {
+        "first_step": curve.first_step.tolist(),
         "step": curve.step.tolist(),
         "at": curve.wall_s.tolist(),
         "mean": curve.mean.tolist(),

@@ -15,12 +15,10 @@ from stepwatch.signals.arrays import Integers, Mask, Vector
 
 RANK_BITS = 17
 """Low bits of an order that hold the rank; the step is above them."""
-BUCKET_BYTES = 64
-"""Bytes of one bucket of one metric."""
 _SUM, _LEAST, _GREATEST, _LAST, _TIME = range(5)
-_COUNT, _NON_FINITE, _ORDER = range(3)
+_COUNT, _NON_FINITE, _ORDER, _FIRST = range(4)
 _EMPTY_FLOATS = np.array([0.0, np.inf, -np.inf, np.nan, -np.inf])[:, None, None]
-_EMPTY_COUNTS = np.array([0, 0, -1])[:, None, None]
+_EMPTY_COUNTS = np.array([0, 0, -1, np.iinfo(np.int64).max])[:, None, None]
 
 _Cube = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
 _Counts = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
@@ -59,11 +57,13 @@ def order_of(steps: Integers, ranks: Integers) -> Integers:
 class Curve(NamedTuple):
     """One metric's buckets, oldest first; arrays (buckets,), in the metric's unit.
 
-    `step` is the newest step, `wall_s` the newest moment in Unix seconds. `mean`, `least` and
-    `greatest` cover the `finite` values, and are NaN without any; `last` may be any value.
+    `first_step` is the oldest and `step` the newest step, `wall_s` the newest moment in Unix
+    seconds. `mean`, `least` and `greatest` cover the `finite` values, and are NaN without any;
+    `last` may be any value.
     """
 
     key: Integers
+    first_step: Integers
     step: Integers
     wall_s: Vector
     mean: Vector
@@ -92,7 +92,7 @@ class Buckets:
         self.most = most
         self.keys = np.zeros(0, dtype=np.int64)
         self._floats: _Cube = np.zeros((5, 0, 0))
-        self._counts: _Counts = np.zeros((3, 0, 0), dtype=np.int64)
+        self._counts: _Counts = np.zeros((4, 0, 0), dtype=np.int64)
 
     @property
     def nbytes(self) -> int:
@@ -108,8 +108,9 @@ class Buckets:
         if not fitting.all():
             values, keys = values.chosen(fitting), keys[fitting]
         places = values.metric * len(self.keys) + np.searchsorted(self.keys, keys)
-        floats, counts = self._floats.reshape(5, -1), self._counts.reshape(3, -1)
+        floats, counts = self._floats.reshape(5, -1), self._counts.reshape(4, -1)
         np.maximum.at(counts[_ORDER], places, values.order)
+        np.minimum.at(counts[_FIRST], places, values.order)
         np.maximum.at(floats[_TIME], places, values.wall_s)
         newest = values.order == counts[_ORDER][places]
         floats[_LAST][places[newest]] = values.value[newest]
@@ -132,7 +133,7 @@ class Buckets:
         merged = self.keys if known else np.union1d(self.keys, keys)[-self.most :]
         shape = max(metrics, held), len(merged)
         floats = np.broadcast_to(_EMPTY_FLOATS, (5, *shape)).copy()
-        counts = np.broadcast_to(_EMPTY_COUNTS, (3, *shape)).copy()
+        counts = np.broadcast_to(_EMPTY_COUNTS, (4, *shape)).copy()
         kept = self.keys >= merged[0]
         targets = np.searchsorted(merged, self.keys[kept])
         floats[:, :held, targets] = self._floats[:, :, kept]
@@ -146,10 +147,11 @@ class Buckets:
         else:
             used = self._counts[_ORDER, metric] >= 0
         floats = self._floats[:, metric : metric + 1, used].reshape(5, -1)
-        counts = self._counts[:, metric : metric + 1, used].reshape(3, -1)
+        counts = self._counts[:, metric : metric + 1, used].reshape(4, -1)
         has_finite = counts[_COUNT] > 0
         return Curve(
             self.keys[used],
+            counts[_FIRST] >> RANK_BITS,
             counts[_ORDER] >> RANK_BITS,
             floats[_TIME],
             np.where(has_finite, floats[_SUM] / np.maximum(counts[_COUNT], 1), np.nan),

@@ -28,8 +28,8 @@ EVALUATIONS = 512
 SPANS = {"10s": (10, 180), "5min": (300, 288), "1h": (3600, 1440)}
 """Curves by time: seconds in a bucket, and most buckets: half an hour, a day, sixty days.
 
-With 64 bytes a bucket, a job of a day with ten metrics takes half a megabyte, one of sixty days
-with all 66 metrics nine.
+With 72 bytes a bucket, a job of a day with ten metrics takes half a megabyte, one of sixty days
+with all 66 metrics ten.
 """
 
 
