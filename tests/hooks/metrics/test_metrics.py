@@ -72,6 +72,15 @@ def test_a_mapping_has_one_name_for_each_part(watch: Watch, rings: Path) -> None
     assert math.isnan(rows_in(rings, Kind.STEP)["loss"][0])
 
 
+def test_a_framework_logs_for_the_step_that_ended(watch: Watch, rings: Path) -> None:
+    for step in range(2):
+        with watch.step() as context:
+            context.record(loss=1.0)
+        watch.instruments.metrics.record_ended({"loss": 7.0, "epoch": step})
+    assert recorded(rings) == {(0, "epoch"): 0.0, (1, "epoch"): 1.0}
+    assert rows_in(rings, Kind.STEP)["loss"].tolist() == [1.0, 1.0]
+
+
 def test_a_names_last_value_in_a_step_counts(watch: Watch, rings: Path) -> None:
     with watch.step() as step:
         for value in range(3 * MOST_CALLS):

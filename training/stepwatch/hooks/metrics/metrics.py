@@ -21,6 +21,8 @@ ANNOUNCED_EVERY = 1024
 """Steps between two announcements of all names: a full ring forgets the first one."""
 MOST_CALLS = 256
 """Calls noted in one step before they are merged: a name's last value counts."""
+IN_STEPS = frozenset({"loss", "grad_norm"})
+"""Metrics that STEP records hold: a framework's log of them is left out."""
 _MOST_SHAPES = 64
 _PLAIN = frozenset({float, int})
 _METRIC = int(Kind.METRIC)
@@ -132,6 +134,8 @@ class Metrics:
         numbers: list[int] = []
         values: list[Scalar] = []
         for name, value in _flat(named):
+            if not evaluation and name in IN_STEPS:
+                continue
             number = self.names.number(name, evaluation)
             read = self._scalar(value) if number else None
             if read is not None:

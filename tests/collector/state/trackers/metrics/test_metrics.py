@@ -110,6 +110,13 @@ def test_loss_and_gradient_norm_come_from_the_steps_themselves(told: Told) -> No
     assert told.curve("grad_norm").finite.tolist() == [4] * 10
 
 
+def test_a_logged_loss_does_not_count_beside_that_of_the_step(told: Told) -> None:
+    told.tell({Kind.METRIC_NAME: name_rows({1: "loss"}), Kind.STEP: step_rows(range(3), range(4))})
+    told.tell({Kind.METRIC: metric_rows(2, [9.0] * WORLD)})
+    assert told.curve("loss").finite.tolist() == [WORLD] * 3
+    assert told.metrics.unnamed == WORLD
+
+
 def test_evaluations_keep_their_steps(told: Told) -> None:
     told.tell({Kind.METRIC_NAME: name_rows({1: "loss"}, evaluation="validation")})
     for step in range(0, 1000 * (EVALUATIONS + 20), 1000):

@@ -14,6 +14,7 @@ from stepwatch.signals.wire import Rows
 
 LOSS, GRAD_NORM = 0, 1
 """Places of the metrics in STEP records."""
+_IN_STEPS = ("loss", "grad_norm")
 _NUMBERS = MOST_METRICS + 1
 
 _Matrix = np.ndarray[tuple[int, int], np.dtype[np.int8]]
@@ -37,7 +38,7 @@ class MetricNames:
     """At most `MOST_METRICS` names that ranks recorded, besides the loss and the gradient norm."""
 
     def __init__(self) -> None:
-        self.metrics = [MetricName("loss", "", LOSS), MetricName("grad_norm", "", GRAD_NORM)]
+        self.metrics = [MetricName(name, "", place) for place, name in enumerate(_IN_STEPS)]
         self.refused = 0
         """METRIC_NAME rows beyond the maximum."""
         self._numbers: _Matrix = np.full((0, _NUMBERS), -1, dtype=np.int8)
@@ -69,6 +70,8 @@ class MetricNames:
 
     def _index(self, name: str, evaluation: str) -> int:
         """Return a metric's index, a new one if there is room, else -1."""
+        if not evaluation and name in _IN_STEPS:  # counted from STEP records alone
+            return -1
         place = 0
         for index, metric in enumerate(self.metrics):
             if (metric.name, metric.evaluation) == (name, evaluation):
