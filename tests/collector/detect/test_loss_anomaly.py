@@ -8,10 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.detect import loss_anomaly
+from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.detect.loss_anomaly.detector import FEWEST_STEPS
 from stepwatch.collector.quantities import quantity
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.arrays import Vector
+from stepwatch.signals.records import Kind
+from tests.collector.made import JOB, segment, state_rows, step_rows
+from tests.collector.state.trackers.metrics.test_metrics import metric_rows, name_rows
 
 LIMITS = loss_anomaly.LIMITS
 
@@ -216,3 +222,28 @@ def test_a_look_at_few_lengths_finds_what_a_look_at_all_does(
         assert f"baseline {expected[1]:.4g}" in finding.summary
     else:
         assert all(finding.cause == "loss-divergence" for finding in jumped)
+
+
+@pytest.mark.parametrize(
+    ("rates", "against"),
+    [
+        ({0: 3e-4, 64: 3e-4}, "unchanged"),
+        ({0: 3e-4, 64: 3e-4, 396: 3e-3, 405: 7.0}, "since step 396, before it 0.0003"),
+        ({}, None),
+    ],
+)
+def test_a_spike_names_the_learning_rate(rates: dict[int, float], against: str | None) -> None:
+    losses = curve(410)
+    losses[400:] *= 3
+    rows = step_rows(range(len(losses)), [0])
+    rows["loss"] = losses
+    tables = {Kind.STEP: rows, Kind.RANK_STATE: state_rows([0], 1, 80.0)}
+    if rates:
+        tables[Kind.METRIC_NAME] = name_rows({1: "lr"}, ranks=[0])
+        tables[Kind.METRIC] = np.concatenate([metric_rows(s, [r]) for s, r in rates.items()])
+    job = LiveJob(JOB)
+    job.apply(segment(1, tables), Received(0.0, 0.0))
+    (finding,) = loss_anomaly.find(DetectionContext(job, 0.0))
+    told = [(fact.value, fact.against) for fact in finding.evidence if fact.name == "learning rate"]
+    expected = 3e-3 if 396 in rates else 3e-4
+    assert told == ([] if against is None else [(pytest.approx(expected), against)])

@@ -22,7 +22,7 @@ from .buckets import RANK_BITS, Buckets, Curve, Values, order_of
 from .names import GRAD_NORM, LOSS, MetricNames
 
 RECENT_STEPS = 256
-"""Recorded steps in a curve by step."""
+"""Steps in a curve by step: the newest ones with a value of any metric."""
 EVALUATIONS = 512
 """Evaluations in a curve by evaluation."""
 SPANS = {"10s": (10, 180), "5min": (300, 288), "1h": (3600, 1440)}
@@ -101,6 +101,21 @@ class Metrics(JoinedTracker):
             return {"evaluations": self._evaluations.curve(metric.place)}
         spans = {name: buckets.curve(metric.place) for name, buckets in self._spans.items()}
         return {"steps": self._steps.curve(metric.place), **spans}
+
+    def newest(self, index: int, until_step: int) -> tuple[Integers, Vector]:
+        """Return a metric's steps and last values up to a step, from all curves, oldest first.
+
+        A curve counts for the steps before those of the finer ones.
+        """
+        steps, values = np.zeros(0, dtype=np.int64), np.zeros(0)
+        end = until_step + 1
+        for curve in self.curves(index).values():
+            older = curve.until(end)
+            if len(older.step):
+                steps = np.concatenate([older.step, steps])
+                values = np.concatenate([older.last, values])
+                end = int(older.first_step[0])
+        return steps, values
 
     @property
     def cells(self) -> int:
