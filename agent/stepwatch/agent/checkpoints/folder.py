@@ -18,7 +18,7 @@ from .result import Problem, Weight
 QUARANTINE = "quarantine"
 """The reference trainer's folder for invalid checkpoints."""
 _TEMPORARY = re.compile(
-    r"^\.(saving|leaving|tmp)|^tmp-|\.(tmp|temp|part|partial|incomplete|inprogress)(\W.*)?$|~$"
+    r"^\.(saving|leaving|tmp)|^tmp-|\.(tmp|temp)([.-].*)?$|\.(part|partial|incomplete|inprogress)$|~$"
 )
 """Names under which trainers and copy tools write before they rename."""
 _KINDS = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFBLK: "device"}

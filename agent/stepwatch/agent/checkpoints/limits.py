@@ -33,7 +33,7 @@ class Limits:
     depth: int = 16
     """Folders inside each other."""
     memory_bytes: int = 4 << 30
-    """Address space of the verifying process: a pickle's values need ten times its bytes."""
+    """Memory that the verifying process may add: a pickle's values need ten times its bytes."""
     settle_seconds: float = 60.0
     """A folder that changed so recently may still be written: NFS shows changes after 60 s."""
     problems_per_file: int = 5

@@ -38,7 +38,11 @@ def verify_supervised(
     began_s = time.monotonic()
     # A session of its own: Ctrl-C reaches this process alone, which ends the other one.
     process = subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )
     last_name, last_count = "", 0
     try:

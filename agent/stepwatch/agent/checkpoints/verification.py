@@ -265,9 +265,10 @@ class _Verification:
             weight = Weight.UNKNOWN if fresh else Weight.NOTICE
             result.append(Problem(path, reason, weight))
         waiting: dict[str, float] = {}
+        changes = self._changes()
         for problem in problems:
             folder = problem.file.rpartition("/")[0]
-            age_s = now_s - self._changed_s(folder)
+            age_s = now_s - changes.get(folder, 0.0)
             if problem.weight == Weight.DAMAGE and age_s < settle_s:
                 waiting[folder] = age_s
                 problem = replace(problem, weight=Weight.UNKNOWN)
@@ -278,11 +279,15 @@ class _Verification:
             result.append(Problem(folder, reason, Weight.UNKNOWN))
         return result
 
-    def _changed_s(self, folder: str) -> float:
-        """Return the newest change in a folder, in Unix seconds."""
-        prefix = f"{folder}/" if folder else ""
-        changes = [f.mtime_s for f in self.facts.values() if f.path.startswith(prefix)]
-        return max([*changes, self.tree.folders.get(folder, 0.0)])
+    def _changes(self) -> dict[str, float]:
+        """Return the newest change in each folder and below it, in Unix seconds."""
+        changes = dict(self.tree.folders)
+        for facts in self.facts.values():
+            folder = facts.path
+            while folder:
+                folder = folder.rpartition("/")[0]
+                changes[folder] = max(changes.get(folder, 0.0), facts.mtime_s)
+        return changes
 
 
 def _is_metadata(entry: Entry) -> bool:
@@ -300,6 +305,7 @@ def _ordered(facts: FileFacts) -> list[Span]:
 
 def _step(facts: FileFacts) -> int | None:
     """Return the step that a file's content names."""
-    if facts.format not in ("torch", "torch-legacy", "pickle"):
+    is_state = facts.format in ("torch", "torch-legacy", "pickle")
+    if not is_state or facts.name.startswith("random_states"):  # Accelerate's count of a batch
         return None
     return facts.number("global_step", "global_steps", "iteration", "step")

@@ -47,8 +47,14 @@ def examine(window: Window, facts: FileFacts, session: Session, *, offset: int =
             if member.name.endswith("data.pkl") and pickle.error is None:
                 _check_storages(facts, member.name[: -len("data.pkl")], members, pickle)
     if not offset:
-        is_script = any("/code/" in member.name for member in members)
-        facts.format = "torchscript" if is_script else "torch"
+        facts.format = _format(members)
+
+
+def _format(members: Iterable[Member]) -> str:
+    names = [member.name for member in members]
+    if any("/code/" in name for name in names):
+        return "torchscript"
+    return "torch" if any(name.endswith("data.pkl") for name in names) else "zip"
 
 
 def _pickle_of(window: Window, member: Member, session: Session) -> Pickle:
