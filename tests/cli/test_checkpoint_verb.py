@@ -128,6 +128,11 @@ def test_sizes() -> None:
     ]  # fmt: skip
 
 
+def heed_interrupts() -> None:
+    """Undo an inherited `SIG_IGN`: a shell starts a background command with it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupt_ends_both_processes_and_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "big.safetensors"
     length = 2_000_000_000 - 4096
@@ -139,7 +144,11 @@ def test_an_interrupt_ends_both_processes_and_leaves_nothing(tmp_path: Path) -> 
     words = [sys.executable, "-m", "stepwatch.cli", "checkpoint", "verify", str(path)]
     words += ["--limit-rate", "1MB/s", "--manifest", str(manifest)]
     with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
     ) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         deadline_s = time.monotonic() + 60
@@ -147,7 +156,10 @@ def test_an_interrupt_ends_both_processes_and_leaves_nothing(tmp_path: Path) -> 
             time.sleep(0.05)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=60)
+        try:
+            out, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130 and errors == "stepwatch: interrupted\n" and out == ""
     assert not manifest.exists()
     assert all(not Path(f"/proc/{child}").exists() for child in words_of)

@@ -18,6 +18,7 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import MAX_WORLD, Received
 from stepwatch.collector.state.trackers.memory_history import MemoryHistory
+from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.state.trackers.nodes.node_facts import NodeFacts
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
@@ -274,14 +275,17 @@ def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch
     memory.resize(4)
     evidence.resize(4)
     claims = 4 + 1
-    attempt_cells = (512 + BASELINE_STEPS) * 4 + memory.cells + evidence.cells + claims
-    monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 3 * attempt_cells)
+    tables = {
+        Kind.RANK_STATE: state_rows(range(4), 4, 1.0),
+        Kind.STEP: step_rows(range(5), range(4)),
+    }
+    one = LiveJob(JOB)
+    one.apply(segment(1, tables), Received(0.0, 0.0))
+    curves = one.current.tracker(Metrics).cells
+    attempt_cells = (512 + BASELINE_STEPS) * 4 + memory.cells + evidence.cells + claims + curves
+    monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 3 * attempt_cells + 3 * curves)  # these stay
     job = LiveJob(JOB)
     for number in range(6):
-        tables = {
-            Kind.RANK_STATE: state_rows(range(4), 4, 1.0),
-            Kind.STEP: step_rows(range(5), range(4)),
-        }
         job.apply(segment(1, tables, attempt=number), Received(0.0, 0.0))
     assert job.cells <= jobs.MAX_JOB_CELLS
     assert [attempt.steps.ring.world for attempt in job.attempts.values()] == [0, 0, 0, 4, 4, 4]
