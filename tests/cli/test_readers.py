@@ -315,7 +315,7 @@ def test_names_that_are_none(run: Run, straggling: Path) -> None:
 
 
 def test_wrong_usage_of_the_command(run: Run) -> None:
-    refused(run("qqqqq"), USAGE, "qqqqq", "--help")
+    refused(run("gibberish"), USAGE, "gibberish", "--help")
     refused(run("status", "--nope"), USAGE, "--nope", "stepwatch status --help")
     refused(run("status", "one", "two"), USAGE, "two")
     refused(run("collector", "--port", "many"), USAGE, "--port")

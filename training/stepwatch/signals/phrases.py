@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 SHOWN_RANKS = 8
 """Rank ranges that a line names before it only counts the rest."""
-_CLOSE = 0.5
+_CLOSE = 0.55
 """Least similarity for suggesting a known word, from 0 to 1, as `difflib` measures it."""
 
 _FILE_PROBLEMS = {

@@ -44,7 +44,7 @@ class Metrics(JoinedTracker):
     def __init__(self) -> None:
         self.names = MetricNames()
         self.unnamed = 0
-        """Values whose name no record told."""
+        """Values without a METRIC_NAME record for their number."""
         self._steps = Buckets(RECENT_STEPS)
         self._spans = {name: Buckets(most) for name, (_, most) in SPANS.items()}
         self._evaluations = Buckets(EVALUATIONS)
