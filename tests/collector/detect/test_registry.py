@@ -86,7 +86,7 @@ def test_the_test_of_the_recipe_passes(tmp_path: Path, monkeypatch: pytest.Monke
     module = import_module("scratch_recipe")
     try:
         tests = [test for name, test in vars(module).items() if name.startswith("test_")]
-        assert len(tests) == 2
+        assert len(tests) == 3
         for test in tests:
             test()
     finally:
