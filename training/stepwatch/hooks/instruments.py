@@ -15,6 +15,7 @@ from .numerics.digests import Digests
 from .numerics.late_records import LateRecords
 from .numerics.non_finite import Numerics
 from .pauses.pauses import Pauses
+from .profiles.profiler import StepProfiler
 from .recorder.recorder import Recorder
 
 
@@ -36,4 +37,5 @@ class Instruments:
         self.microbatches = MicrobatchSamples(recorder)
         self.checkpoints = CheckpointQueue(recorder)
         self.pauses = Pauses(recorder, self.checkpoints)
+        self.profiles = StepProfiler(recorder)
         self.phases = ForwardBackward(recorder, self.pauses.evaluation)

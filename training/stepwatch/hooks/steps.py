@@ -43,6 +43,7 @@ class Steps:
         self._late = instruments.late
         self._late.delivered = self._delivered
         self._metrics = instruments.metrics
+        self._profiles = instruments.profiles
 
     @guarded(fallback=UNKNOWN_FLOAT)
     def scalar(self, value: Any) -> Scalar:
@@ -104,6 +105,8 @@ class Steps:
             if recorder.first_step_ended is not None:
                 recorder.first_step_ended()
             self.instruments.pauses.start()
+        if self._profiles.active:
+            self._profiles.end_step(number)
 
     @guarded(fallback=0)
     def _tokens(self, tokens: Any) -> int:
@@ -114,6 +117,7 @@ class Steps:
 
     def close(self) -> None:
         """Write the pending records; numbers that a device has not delivered yet stay unknown."""
+        self._profiles.close()
         self._checkpoints.write()
         self._metrics.write_elsewhere()
         self._late.drain(everything=True)

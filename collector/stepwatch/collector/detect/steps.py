@@ -26,7 +26,8 @@ def usable_steps(window: Window) -> Mask:
 
 def _usable(window: Window) -> Mask:
     complete: Mask = np.asarray(~np.isnan(window.planes["duration"]).any(axis=1))
-    return np.asarray(complete & beyond_warmup(window))
+    profiled = (window.flags & StepFlag.PROFILED).any(axis=1)
+    return np.asarray(complete & ~profiled & beyond_warmup(window))
 
 
 def beyond_warmup(window: Window) -> Mask:

@@ -15,7 +15,7 @@ import ctypes
 import os
 import stat
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,8 @@ class WorkerServer:
         self.guard = guard
         self._ring = ring
         self._tried = False
+        self.started: Callable[[], None] | None = None
+        """Called when the server listens."""
 
     @guarded()
     def start(self) -> None:
@@ -81,6 +83,8 @@ class WorkerServer:
         # Its destructor joins a thread that a forked child does not have, and aborts there: an
         # object with a surplus reference is never destroyed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
+        if self.started is not None:
+            self.started()
 
     @guarded()
     def close(self) -> None:

@@ -78,6 +78,8 @@ class StepFlag(IntFlag):
     """A checkpoint or an evaluation ran since the previous step."""
     UNFINISHED = 4
     """An exception left the step."""
+    PROFILED = 8
+    """A requested profile made the step slower, or ended in it."""
 
 
 class DeviceFlag(IntFlag):

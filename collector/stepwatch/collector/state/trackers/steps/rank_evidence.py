@@ -157,11 +157,15 @@ class RankEvidence(Tracker):
             self._take(part, np.flatnonzero(part.reported[0]))
 
     def _beyond_warmup(self, steps: Integers, flags: Integers) -> Mask:
-        """Return which steps are beyond the warm-up after the newest rank start so far."""
+        """Return which steps are beyond the warm-up after the newest rank start so far.
+
+        Profiled steps are not: the profile slows them.
+        """
         begins = np.where(flags & StepFlag.FIRST, steps + WARMUP_STEPS, 0)
         warm_from = np.maximum.accumulate(np.append(self._warm_from, begins))
         self._warm_from = int(warm_from[-1])
-        return np.asarray(steps >= warm_from[1:])
+        profiled = flags & StepFlag.PROFILED > 0
+        return np.asarray((steps >= warm_from[1:]) & ~profiled)
 
     def _begin(self, arrangement: Arrangement) -> None:
         clock, stage, node = arrangement

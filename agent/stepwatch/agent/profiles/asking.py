@@ -1,0 +1,175 @@
+"""Asks ranks to profile the same steps, and fetches their traces.
+
+A rank may end, hang, refuse or send anything: each has its own outcome, with a reason.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from stepwatch.agent.rings.processes import is_process_of
+from stepwatch.agent.stalls import server
+from stepwatch.signals.blackbox import Identity, RingReader
+from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.phrases import file_problem
+from stepwatch.signals.profiles import (
+    ASK_HANDLER,
+    FETCHED_HANDLER,
+    RESULT_HANDLER,
+    ProfileState,
+)
+
+MAX_BYTES = 64 << 20
+"""Maximum size of a packed trace; the hooks make no larger one."""
+FETCH_SECONDS = 20.0
+"""A rank packs a trace and trains meanwhile: its answers are slow."""
+POLL_SECONDS = 0.5
+LEAD_SECONDS = 2.0
+"""Seconds from the request to the first profiled step: every rank has the request by then."""
+_GZIP = b"\x1f\x8b"
+_WAITING = (ProfileState.PENDING, ProfileState.RUNNING, ProfileState.DONE)
+MAX_REASON = 200
+
+Wait = Callable[[float], bool]
+"""Waits for seconds; returns True if the caller wants to stop."""
+
+
+class RankServer(NamedTuple):
+    """A rank's worker server: its socket, and the ring that names it.
+
+    `owner` is the ring owner's user id, `step` the rank's current step.
+    """
+
+    identity: Identity
+    owner: int
+    socket: Path
+    step: int
+
+
+class Outcome(NamedTuple):
+    """One rank's packed trace, or the reason why there is none."""
+
+    rank: int
+    trace: bytes = b""
+    reason: str = ""
+
+
+def running_ranks(readers: Iterable[RingReader]) -> list[RankServer]:
+    """Return the servers of the ranks whose processes run, by rank."""
+    ranks = []
+    for reader in readers:
+        identity = reader.identity
+        if reader.closed or not is_process_of(reader.owner, identity.pid, identity.process_start):
+            continue
+        # The name alone: the agent may see the directory under another path.
+        name = Path(identity.worker_socket).name or f"{identity.rank}.sock"
+        place = reader.path.with_name(name)
+        ranks.append(RankServer(identity, reader.owner, place, reader.live().step))
+    return sorted(ranks, key=lambda rank: rank.identity.rank)
+
+
+def profile_ranks(
+    ranks: Sequence[RankServer],
+    steps: int,
+    *,
+    step_s: float,
+    seconds: float,
+    clock: Clock,
+    wait: Wait,
+) -> list[Outcome]:
+    """Have `ranks` profile the same `steps` steps; return their traces.
+
+    `step_s` is the time of a step, so that the first profiled step begins after all requests.
+    It gives up after `seconds`, or when `wait` returns True.
+    """
+    name = secrets.token_hex(8)
+    lead = 2 + (round(LEAD_SECONDS / step_s) if step_s > 0 else 0)
+    first = max((rank.step for rank in ranks), default=0) + lead
+    outcomes: dict[int, Outcome] = {}
+    waiting = []
+    for rank in ranks:
+        reason = _ask(rank, name, first, steps)
+        if reason:
+            outcomes[rank.identity.rank] = Outcome(rank.identity.rank, reason=reason)
+        else:
+            waiting.append(rank)
+    until_ns = clock.monotonic_ns() + round(seconds * NANOSECONDS)
+    while waiting and not wait(POLL_SECONDS):
+        for outcome in _fetched(waiting, name):
+            outcomes[outcome.rank] = outcome
+        waiting = [rank for rank in waiting if rank.identity.rank not in outcomes]
+        if clock.monotonic_ns() > until_ns:
+            break
+    for rank in waiting:
+        late = f"no trace within {seconds:.0f} s: the rank may be stalled"
+        outcomes[rank.identity.rank] = Outcome(rank.identity.rank, reason=late)
+    return [outcomes[rank] for rank in sorted(outcomes)]
+
+
+def _ask(rank: RankServer, name: str, first: int, steps: int) -> str:
+    """Ask one rank; return the reason if it does not accept."""
+    query = {"name": name, "first": first, "steps": steps}
+    try:
+        answer = _state(server.ask(rank.socket, _call(ASK_HANDLER, query), rank.owner))
+    except server.UnknownHandlerError:
+        return "its hooks or its torch cannot profile: update stepwatch in the trainer"
+    except (OSError, ValueError) as error:
+        return f"it did not answer: {file_problem(error)}"
+    return "" if answer.get("state") in _WAITING else _reason(answer)
+
+
+def _fetched(ranks: Iterable[RankServer], name: str) -> Iterator[Outcome]:
+    """Yield the outcomes of ranks that have ended their profile."""
+    for rank in ranks:
+        number = rank.identity.rank
+        query = _call(RESULT_HANDLER, {"name": name})
+        try:
+            body = server.ask(rank.socket, query, rank.owner, seconds=FETCH_SECONDS, most=MAX_BYTES)
+            if body[:2] == _GZIP:
+                _release(rank, name)
+                yield Outcome(number, body)
+                continue
+            answer = _state(body)
+        except (OSError, ValueError) as error:
+            if not is_process_of(rank.owner, rank.identity.pid, rank.identity.process_start):
+                yield Outcome(number, reason="the rank ended")
+            elif isinstance(error, ValueError):
+                yield Outcome(number, reason=f"it did not answer: {error}"[:MAX_REASON])
+            continue
+        if answer.get("state") not in _WAITING:
+            yield Outcome(number, reason=_reason(answer))
+
+
+def _release(rank: RankServer, name: str) -> None:
+    try:
+        server.ask(rank.socket, _call(FETCHED_HANDLER, {"name": name}), rank.owner)
+    except (OSError, ValueError):
+        return  # the next request releases it, or the rank's end
+
+
+def _call(handler: str, query: dict[str, Any]) -> str:
+    return f"{handler}?{urlencode(query)}"
+
+
+def _state(body: bytes) -> dict[str, Any]:
+    """Return a rank's answer.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        answer = json.loads(body)
+    except RecursionError as error:
+        raise ValueError("its answer is not JSON") from error
+    if not isinstance(answer, dict):
+        raise ValueError("its answer is not one of stepwatch's hooks")
+    return answer
+
+
+def _reason(answer: dict[str, Any]) -> str:
+    return str(answer.get("reason") or answer.get("state") or "it gave no reason")[:MAX_REASON]

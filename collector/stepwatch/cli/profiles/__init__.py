@@ -1,0 +1,1 @@
+"""`stepwatch profile`: profiles of ranks on this node, and their comparison."""

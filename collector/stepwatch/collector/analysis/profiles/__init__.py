@@ -1,0 +1,7 @@
+"""Profiles of a slow rank and of a healthy peer, compared."""
+
+from .comparison import Comparison, Excess, Pattern, compare
+from .sentence import sentence
+from .trace import Profile, read_profile
+
+__all__ = ["Comparison", "Excess", "Pattern", "Profile", "compare", "read_profile", "sentence"]
