@@ -67,6 +67,31 @@ def first_of_run(belongs: Mask, gap: int = 2) -> int:
     return first
 
 
+def exceeds(
+    values: FloatMatrix,
+    expected: FloatMatrix,
+    seconds: Vector,
+    ratio: float,
+    excess_ratio: float,
+) -> MaskMatrix:
+    """Return where `values` (steps, columns) are too long, relative to both references.
+
+    A value is at least `ratio` times its expected one, and the excess is at least `excess_ratio` of
+    the step, which takes `seconds` (steps,).
+    """
+    return np.asarray(
+        (values >= ratio * expected)
+        & (values - expected >= excess_ratio * seconds[:, None])
+        & (seconds[:, None] > 0)
+    )
+
+
+def is_persistent(slow: MaskMatrix, window_steps: int, least_steps: int) -> Mask:
+    """Return the rows of `slow` (rows, steps) with enough slow newest steps, the last included."""
+    newest = slow[:, -window_steps:]
+    return np.asarray((newest.sum(axis=1) >= least_steps) & newest[:, -1])
+
+
 FAR_RATIO = 2.5
 """A slow step is far above its reference from this ratio: no host's noise reaches it repeatedly."""
 LONG_STEP_SECONDS = 15.0

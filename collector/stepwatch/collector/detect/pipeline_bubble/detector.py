@@ -25,7 +25,16 @@ from stepwatch.collector.analysis.stage_change import GrownStage
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.detect.peers import without_each
 from stepwatch.collector.detect.rare_stages import RareStage
-from stepwatch.collector.detect.steps import first_of_run, is_certain, step_seconds, usable_steps
+from stepwatch.collector.detect.steps import (
+    exceeds,
+    first_of_run,
+    is_certain,
+    is_persistent,
+    step_seconds,
+    usable_steps,
+)
+from stepwatch.collector.detect.straggler.thresholds import LIMITS as RANKS
+from stepwatch.collector.detect.straggler.thresholds import Thresholds as RankThresholds
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.step_window import Window
@@ -36,32 +45,19 @@ from stepwatch.signals.phrases import numbers_text, ranks_text
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Thresholds for a bubble that is too large."""
+    """Thresholds for a bubble that is too large.
 
-    window_steps: int = 10
-    """Steps: the newest ones that are evaluated. As for stragglers, plus a few, because a stage is
-    compared with other stages, whose noise differs.
+    A stage that has become slower is judged as a slow rank is: by the straggler's thresholds.
     """
-    least_steps: int = 8
-    """Steps: how many of these, newest included, must show it."""
-    grown_ratio: float = 1.5
-    """Ratio: a stage's work over the other stages', relative to the run's first steps. A stage that
-    becomes 1.5x slower than the others is beyond the noise of shared hosts, as for stragglers.
-    """
-    least_excess_ratio: float = 0.15
-    """Share: its excess in the step. Less is not worth acting at night."""
+
     limiting_ratio: float = 0.6
     """Ratio: a stage limits the pipeline from this part of the slowest stage's work. Two may, on
     one slow node; they are named together from this part of the largest excess.
     """
-    lasting_lost_ratio: float = 0.05
-    """Share: a stage that has grown according to ten minutes, however little, counts from a
-    ticket's cost.
-    """
     built_in_ratio: float = 2.0
     """Ratio: an imbalance that the model came with is reported only if it is large, and if the
-    first steps showed `grown_ratio`. An embedding or a head is often 1.5 times the work of a
-    layer's stage, and this is known.
+    first steps showed the ratio of a slow rank. An embedding or a head is often 1.5 times the work
+    of a layer's stage, and this is known.
     """
     beyond_ideal: float = 0.1
     """Share: imbalance shows as a bubble this far beyond the schedule's ideal; a closer bubble is
@@ -93,6 +89,10 @@ class _Stages(NamedTuple):
     expected: Matrix
     seconds: Vector
 
+    def against(self, is_built_in: bool) -> Matrix:
+        """Return the work (steps, stages) with which a stage's work is compared."""
+        return self.other_work if is_built_in else self.expected
+
 
 def detect(
     window: Window,
@@ -101,35 +101,40 @@ def detect(
     limits: Thresholds,
     lasting: Sequence[GrownStage] = (),
     rare: Sequence[RareStage] = (),
+    of_ranks: RankThresholds = RANKS,
 ) -> list[Finding]:
     """Return at most one finding on the newest steps of `window`.
 
     `baseline` maps a phase to the seconds per step (ranks,) in the run's first steps; without it
     there is no finding. `ideal` is the bubble that the schedule cannot avoid, None if unknown.
     `lasting` stages are known to be slower than before, however little. `rare` stages are known to
-    be slow occasionally.
+    be slow occasionally. `of_ranks` are the thresholds for a slow rank.
     """
     chosen = np.flatnonzero(usable_steps(window))
-    if len(chosen) < limits.window_steps or len(known_stages(window)) < 2:
+    if len(chosen) < of_ranks.window_steps or len(known_stages(window)) < 2:
         return []
     if any(name not in baseline or np.isnan(baseline[name]).any() for name in STAGE_WORK):
         return []
-    recent = window.select(chosen[-limits.window_steps :])
+    recent = window.select(chosen[-of_ranks.window_steps :])
     measured = bubble_ratio(recent)
     if measured is None:
         return []
     if ideal is None or measured >= ideal + limits.beyond_ideal:
         stages = _stages(recent, baseline)
-        for is_built_in, name in ((False, _grown), (True, _built_in)):
-            columns = np.flatnonzero(name(stages, limits)).tolist()
+        for is_built_in, named in ((False, _grown), (True, _built_in)):
+            columns = np.flatnonzero(named(stages, limits, of_ranks)).tolist()
             if columns:
                 numbers = [stages.numbers[column] for column in columns]
+                whole = _stages(window.select(chosen), baseline)
+                slow = _slow(whole, is_built_in, limits, of_ranks)[:, columns[0]]
+                since = first_of_run(slow)  # the first stage's, the same one each time
+                against = whole.against(is_built_in)[since:, columns[0]]
                 return [
-                    _clear(window.select(chosen), numbers, is_built_in, baseline, ideal, limits)
+                    _imbalance(window.select(chosen[since:]), numbers, against, baseline, ideal)
                 ]
     peers = {number: int((window.stage == number).sum()) > 1 for number in known_stages(window)}
-    costly_rare = [stage for stage in rare if _is_costly(stage, peers, limits)]
-    costly = [stage for stage in lasting if _is_costly(stage, peers, limits)]
+    costly_rare = [stage for stage in rare if _is_costly(stage, peers, of_ranks)]
+    costly = [stage for stage in lasting if _is_costly(stage, peers, of_ranks)]
     if costly_rare:
         return [_now_and_then(costly_rare, baseline, ideal)]
     if costly:
@@ -138,10 +143,10 @@ def detect(
 
 
 def _is_costly(
-    stage: GrownStage | RareStage, peers: Mapping[int, bool], limits: Thresholds
+    stage: GrownStage | RareStage, peers: Mapping[int, bool], of_ranks: RankThresholds
 ) -> bool:
     """Return whether a stage with several ranks costs enough; a rank alone is a straggler."""
-    return stage.lost >= limits.lasting_lost_ratio and peers.get(stage.stage, False)
+    return stage.lost >= of_ranks.least_lost_ratio and peers.get(stage.stage, False)
 
 
 def _stages(window: Window, baseline: Mapping[str, Vector]) -> _Stages:
@@ -163,22 +168,26 @@ def _median_of_others(work: Matrix) -> Matrix:
     return np.asarray(without_each(work, np.sort(work, axis=1), (work.shape[1] - 2) // 2))
 
 
-def _exceeds(stages: _Stages, against: Matrix, ratio: float, limits: Thresholds) -> MaskMatrix:
+def _slow(
+    stages: _Stages, is_built_in: bool, limits: Thresholds, of_ranks: RankThresholds
+) -> MaskMatrix:
     """Return where (steps, stages) a stage limits the pipeline, as it works so much longer."""
     # One node's stages may all be limiting: the longest one among them is chance.
     limiting = stages.work >= limits.limiting_ratio * stages.work.max(axis=1, keepdims=True)
-    is_costly = stages.work - against >= limits.least_excess_ratio * stages.seconds[:, None]
-    return np.asarray(limiting & is_costly & (stages.work >= ratio * against))
+    ratio = limits.built_in_ratio if is_built_in else of_ranks.least_ratio
+    against = stages.against(is_built_in)
+    least = of_ranks.least_excess_ratio
+    return np.asarray(limiting & exceeds(stages.work, against, stages.seconds, ratio, least))
 
 
-def _grown(stages: _Stages, limits: Thresholds) -> Mask:
+def _grown(stages: _Stages, limits: Thresholds, of_ranks: RankThresholds) -> Mask:
     """Return the stages with several ranks that work longer than the others, and than before.
 
     Stages that are nearly as far beyond are named with them.
     """
-    slow = _exceeds(stages, stages.expected, limits.grown_ratio, limits)
-    named = _is_persistent(slow, limits)
-    named |= is_certain(slow.T, stages.work.T, stages.expected.T, stages.seconds)
+    slow = _slow(stages, False, limits, of_ranks).T
+    named = is_persistent(slow, of_ranks.window_steps, of_ranks.least_steps)
+    named |= is_certain(slow, stages.work.T, stages.expected.T, stages.seconds)
     named &= stages.size > 1
     if named.any():
         means = (stages.work - stages.expected).mean(axis=0)
@@ -186,33 +195,11 @@ def _grown(stages: _Stages, limits: Thresholds) -> Mask:
     return np.asarray(named)
 
 
-def _built_in(stages: _Stages, limits: Thresholds) -> Mask:
+def _built_in(stages: _Stages, limits: Thresholds, of_ranks: RankThresholds) -> Mask:
     """Return the stages that work far longer than the others, and did so from the beginning."""
-    slow = _exceeds(stages, stages.other_work, limits.built_in_ratio, limits)
-    return np.asarray(_is_persistent(slow, limits) & (stages.usual >= limits.grown_ratio))
-
-
-def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
-    return np.asarray((slow.sum(axis=0) >= limits.least_steps) & slow[-1])
-
-
-def _clear(
-    window: Window,
-    numbers: Sequence[int],
-    is_built_in: bool,
-    baseline: Mapping[str, Vector],
-    ideal: float | None,
-    limits: Thresholds,
-) -> Finding:
-    """Return the finding on stages that are slow in the newest steps of `window`."""
-    stages = _stages(window, baseline)
-    column = stages.numbers.index(numbers[0])  # the same one each time, if there are several
-    against, ratio = stages.expected, limits.grown_ratio
-    if is_built_in:
-        against, ratio = stages.other_work, limits.built_in_ratio
-    since = first_of_run(_exceeds(stages, against, ratio, limits)[:, column])
-    part = window.select(np.arange(since, len(window.steps)))
-    return _imbalance(part, numbers, against[since:, column], baseline, ideal)
+    slow = _slow(stages, True, limits, of_ranks).T
+    named = is_persistent(slow, of_ranks.window_steps, of_ranks.least_steps)
+    return np.asarray(named & (stages.usual >= of_ranks.least_ratio))
 
 
 def _now_and_then(

@@ -11,6 +11,7 @@ from stepwatch.collector.analysis.stage_change import grown_stages
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.rare_stages import rare_stages
+from stepwatch.collector.detect.straggler.thresholds import LIMITS as RANKS
 from stepwatch.signals.arrays import SmallIntegers
 
 from . import detector
@@ -26,7 +27,8 @@ def find(context: DetectionContext) -> list[Finding]:
     ideal = None if schedule is None else schedule.ideal_bubble_ratio
     lasting = [] if course is None else grown_stages(course, window.stage)
     rare, limits = context.once(rare_stages), context.thresholds(detector.LIMITS)
-    findings = detector.detect(window, baseline, ideal, limits, lasting, rare)
+    of_ranks = context.thresholds(RANKS)
+    findings = detector.detect(window, baseline, ideal, limits, lasting, rare, of_ranks)
     nodes = attempt.ranks.node_of
     return [context.dated(with_node(finding, window.stage, nodes)) for finding in findings]
 

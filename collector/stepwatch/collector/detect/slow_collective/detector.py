@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
-from stepwatch.collector.detect.steps import first_of_run, is_certain
+from stepwatch.collector.detect.steps import first_of_run, is_certain, is_persistent
 from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import size as size_words
 from stepwatch.collector.quantities import times
@@ -71,8 +71,6 @@ class Thresholds:
     """Seconds: enough observation time against an earlier attempt, other jobs in the class, or
     `most_share`.
     """
-    elsewhere_jobs: int = 3
-    """Jobs: how many of the class must be known. The wait must exceed the longest of theirs."""
     nearly_all_share: float = 0.9
     """Share: the ten-second buckets that must show a wait without a baseline, and the steps in a
     bucket that must be known per rank. An occasionally lost row hides no rank.
@@ -192,9 +190,8 @@ def detect(
         return []
     moved = transfers(waits, baseline, steps)
     slow = is_slow(moved, steps.seconds, limits)
-    recent = slow[:, -limits.window_steps :]
-    counts = recent.sum(axis=1)
-    proven = (counts >= limits.least_steps) & recent[:, -1]
+    counts = slow[:, -limits.window_steps :].sum(axis=1)
+    proven = is_persistent(slow, limits.window_steps, limits.least_steps)
     proven |= is_certain(slow, moved.seconds, moved.expected, steps.seconds)
     if not proven.any():
         return []

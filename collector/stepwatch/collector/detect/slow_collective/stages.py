@@ -20,7 +20,13 @@ from stepwatch.collector.analysis.pipeline_stages import STAGE_WORK, known_stage
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Confidence, Evidence, Finding
-from stepwatch.collector.detect.steps import first_of_run, is_certain, step_seconds, usable_steps
+from stepwatch.collector.detect.steps import (
+    first_of_run,
+    is_certain,
+    is_persistent,
+    step_seconds,
+    usable_steps,
+)
 from stepwatch.collector.detect.wait_graph import members_of
 from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.collector.state.step_clock import collectives_on
@@ -175,11 +181,10 @@ def _is_slow(waiting: Waiting, limits: Thresholds) -> tuple[bool, Mask, Vector]:
     slow = (excess >= limits.least_excess_ratio * waiting.seconds) & (
         waiting.wait >= limits.grown_ratio * waiting.usual
     )
-    recent = slow[-limits.window_steps :]
-    often = bool(recent.sum() >= limits.least_steps and recent[-1])
+    often = is_persistent(slow[None, :], limits.window_steps, limits.least_steps)
     usual = np.full((1, len(excess)), waiting.usual)
     certain = is_certain(slow[None, :], waiting.wait[None, :], usual, waiting.seconds)
-    return often or bool(certain.any()), slow, excess
+    return bool(often.any() or certain.any()), slow, excess
 
 
 def _finding(

@@ -18,7 +18,7 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import peers_of
 from stepwatch.collector.detect.steps import FEWEST_CERTAIN, usable_steps
 from stepwatch.collector.detect.straggler.costly import CostlyRank
-from stepwatch.collector.detect.straggler.early import beyond_chance, persistent, worth_a_look
+from stepwatch.collector.detect.straggler.early import beyond_chance, persistent
 from stepwatch.collector.detect.straggler.partners import Partners
 from stepwatch.collector.detect.straggler.report import RankFacts, finding_of
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, evaluated_steps
@@ -52,8 +52,7 @@ def detect(
     steps = evaluated_steps(window, usable, stages, baseline or {}, numbers)
     # A single process that waits for data is a waiting job: there is no rank for a comparison.
     phases = WORK if len(window.stage) > 1 else tuple(name for name in WORK if name != "data")
-    looked_at = worth_a_look(steps, phases, limits)
-    slow = [rank for phase in looked_at for rank in persistent(steps, phase, limits)]
+    slow = [rank for phase in phases for rank in persistent(steps, phase, limits)]
     together = {rank.rank for rank in slow}
     slow = [rank for rank in slow if beyond_chance(rank, steps, limits, together)]
     costs: dict[int, CostlyRank] = {}
@@ -65,7 +64,7 @@ def detect(
     remaining = [accumulated(rank, steps) for number, rank in costs.items() if number not in named]
     reported = [(rank, finding_of(rank, steps, facts, limits)) for rank in remaining]
     if partners is not None:
-        reported = _beyond_partners(reported, named, partners, numbers)
+        reported = _beyond_partners(reported, named, partners, steps.numbers)
     findings += [finding for _, finding in reported]
     return sorted(findings, key=lambda finding: -finding.severity)
 
@@ -79,7 +78,7 @@ def _beyond_partners(
     slow: list[tuple[SlowRank, Finding]],
     named: set[int],
     partners: Partners,
-    numbers: Integers | None,
+    numbers: Integers,
 ) -> list[tuple[SlowRank, Finding]]:
     """Drop ranks from `slow` that may be chance because a partner is left out.
 
@@ -87,19 +86,14 @@ def _beyond_partners(
     partner.
     """
     unexplained = []
-    left_out = [_number(column, numbers) for column in named]
+    left_out = numbers[list(named)].tolist()
     for slow_rank, finding in slow:
         of_node = slow_rank.cost is not None and slow_rank.cost.node >= 0
-        number = _number(slow_rank.rank, numbers)
+        number = int(numbers[slow_rank.rank])
         if of_node or not partners.may_be_chance(number, left_out):
             unexplained.append((slow_rank, finding))
             left_out.append(number)
     return unexplained
-
-
-def _number(column: int, numbers: Integers | None) -> int:
-    """Return the rank number for a column of the window."""
-    return column if numbers is None else int(numbers[column])
 
 
 def _worst_phase(findings: list[Finding]) -> list[Finding]:

@@ -8,20 +8,26 @@ their peers gives the probability that this rank does so in all its newest steps
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.detect.steps import FEWEST_CERTAIN, first_of_run, is_certain
+from stepwatch.collector.detect.steps import (
+    FEWEST_CERTAIN,
+    exceeds,
+    first_of_run,
+    is_certain,
+    is_persistent,
+)
 from stepwatch.collector.detect.straggler.costly import DAY_SECONDS
 from stepwatch.collector.detect.straggler.steps import (
     EvaluatedSteps,
     SlowRank,
-    exceeds,
     seconds_without,
 )
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
-from stepwatch.collector.state.evidence.step_window import DEVICE, WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.statistics.tails import log_chance
 from stepwatch.signals.arrays import FloatMatrix, Floats, Mask, MaskMatrix
 
@@ -31,120 +37,57 @@ _FEWEST_BEFORE = 4
 """Minimum number of steps before the first slow one for its usual duration to be known."""
 
 
-def worth_a_look(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds) -> Sequence[str]:
-    """Return the phases in which `persistent` may find a rank, from one check for all phases.
+class _Comparison(NamedTuple):
+    """The newest steps in a phase: self time, its reference, and where a rank is slow.
 
-    On the devices' clock, or if a rank is alone in its stage, the result is all phases: each phase
-    then has more references than the other ranks' same steps.
+    All are (steps, ranks).
     """
-    if steps.window.clock == DEVICE or len(steps.stages.single_ranks) or not phases:
-        return phases
-    # A rank that is slow in most of the newest steps, or certainly in few, is slow in the last one.
-    phases = _slow_last(steps, phases, limits)
-    if not phases:
-        return phases
-    newest = limits.window_steps
-    owns = [steps.self_time(phase, newest) for phase in phases]
-    self_seconds, count = np.concatenate(owns), len(owns[0])
-    peers = steps.peers(self_seconds)
-    seconds = steps.step_seconds[-newest:]
-    slow = exceeds(self_seconds, peers, np.tile(seconds, len(phases)), *_usual_limits(limits))
-    parts = (slice(start, start + count) for start in range(0, len(self_seconds), count))
-    return [
-        phase
-        for phase, rows in zip(phases, parts, strict=True)
-        if _named(steps, phase, slow[rows], self_seconds[rows], peers[rows], limits).any()
-    ]
 
-
-def _slow_last(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds) -> Sequence[str]:
-    """Return the phases in which a rank exceeds its peers in the newest step."""
-    self_seconds = np.concatenate([steps.self_time(phase, 1) for phase in phases])
-    peers, seconds = steps.peers(self_seconds), np.tile(steps.step_seconds[-1:], len(phases))
-    slow = exceeds(self_seconds, peers, seconds, *_usual_limits(limits))
-    return [phases[index] for index in np.flatnonzero(slow.any(axis=1)).tolist()]
+    self_seconds: FloatMatrix
+    peers: FloatMatrix
+    slow: MaskMatrix
 
 
 def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:
     """Return ranks that exceed their peers in `phase` in most newest steps, or certainly in few."""
-    newest = limits.window_steps
-    self_seconds = steps.self_time(phase, newest)
-    peers = steps.peers(self_seconds, phase)
-    slow = _is_slow(steps, phase, self_seconds, peers, limits)
-    named = _named(steps, phase, slow, self_seconds, peers, limits)
-    if not named.any():
+    # Either way a rank is slow in the newest step; nearly always, none is.
+    if not _compared(steps, phase, 1, limits).slow.any():
         return []
+    recent = _compared(steps, phase, limits.window_steps, limits)
+    seconds = steps.step_seconds[-len(recent.slow) :]
+    slow = recent.slow.T
+    certain = is_certain(slow, recent.self_seconds.T, recent.peers.T, seconds)
+    if phase in _MAY_COME_TWICE:
+        certain &= recent.slow[-3:].all(axis=0) & (len(recent.slow) > FEWEST_CERTAIN)
+    certain[steps.stages.single_ranks] = False  # no peer shows whether it is chance
+    named = is_persistent(slow, limits.window_steps, limits.least_steps) | certain
     ranks = np.flatnonzero(named)
+    if not len(ranks):
+        return []
     part = steps.around(ranks)
-    self_seconds = part.self_time(phase)
-    peers = part.peers(self_seconds, phase)
-    slow = _is_slow(part, phase, self_seconds, peers, limits)
+    compared = _compared(part, phase, 0, limits)
     slow_ranks = []
-    for rank, column in zip(
-        ranks.tolist(), np.searchsorted(part.ranks, ranks).tolist(), strict=True
-    ):
-        since = _since(slow[:, column], self_seconds[:, column], peers[:, column], limits)
+    for rank, column in zip(ranks.tolist(), np.searchsorted(part.ranks, ranks), strict=True):
+        self_seconds, peers = compared.self_seconds[:, column], compared.peers[:, column]
+        since = _since(compared.slow[:, column], self_seconds, peers, limits)
         shows = np.arange(since, len(self_seconds))
-        slow_ranks.append(
-            SlowRank(
-                rank=rank,
-                phase=phase,
-                self_seconds=self_seconds[:, column],
-                peers=peers[:, column],
-                since=since,
-                shows=shows,
-            )
-        )
+        slow_ranks.append(SlowRank(rank, phase, self_seconds, peers, since, shows))
     return slow_ranks
 
 
-def _named(
-    steps: EvaluatedSteps,
-    phase: str,
-    slow: MaskMatrix,
-    self_seconds: FloatMatrix,
-    peers: FloatMatrix,
-    limits: Thresholds,
-) -> Mask:
-    """Return ranks that are slow in most of the newest steps, or certainly in few."""
-    seconds = steps.step_seconds[-len(self_seconds) :]
-    certain = is_certain(slow.T, self_seconds.T, peers.T, seconds)
-    if phase in _MAY_COME_TWICE:
-        certain &= slow[-3:].all(axis=0) & (len(slow) > FEWEST_CERTAIN)
-    certain[steps.stages.single_ranks] = False  # no peer shows whether it is chance
-    return _is_persistent(slow, limits) | certain
+def _compared(steps: EvaluatedSteps, phase: str, newest: int, limits: Thresholds) -> _Comparison:
+    """Compare the ranks with their peers in the `newest` steps; 0 means all.
 
-
-def _usual_limits(limits: Thresholds) -> tuple[float, float]:
-    return limits.least_ratio, limits.least_excess_ratio
-
-
-def _is_slow(
-    steps: EvaluatedSteps,
-    phase: str,
-    self_seconds: FloatMatrix,
-    peers: FloatMatrix,
-    limits: Thresholds,
-) -> MaskMatrix:
-    """Return where (step, rank) a rank exceeds its peers by enough to matter.
-
-    The steps are the newest ones, as in `self_seconds`. Device work has no host noise, so a
-    smaller excess is enough for it.
+    Device work has no host noise, so a smaller excess is enough for it.
     """
-    newest = len(self_seconds)
-    seconds, least = steps.step_seconds[-newest:], limits.least_excess_ratio
-    slow = exceeds(self_seconds, peers, seconds, *_usual_limits(limits))
+    self_seconds, seconds = steps.self_time(phase, newest), steps.step_seconds[-newest:]
+    peers, least = steps.peers(self_seconds, phase), limits.least_excess_ratio
+    slow = exceeds(self_seconds, peers, seconds, limits.least_ratio, least)
     busy = steps.busy(phase, newest)
-    if busy is None:
-        return slow
-    peers = steps.peers(busy, phase)
-    return slow | exceeds(busy, peers, seconds, limits.least_device_ratio, least)
-
-
-def _is_persistent(slow: MaskMatrix, limits: Thresholds) -> Mask:
-    """Return ranks that are slow in the newest step and in most of the window."""
-    recent = slow[-limits.window_steps :]
-    return np.asarray((recent.sum(axis=0) >= limits.least_steps) & recent[-1])
+    if busy is not None:
+        usual = steps.peers(busy, phase)
+        slow |= exceeds(busy, usual, seconds, limits.least_device_ratio, least)
+    return _Comparison(self_seconds, peers, slow)
 
 
 def _since(slow: Mask, self_seconds: Floats, peers: Floats, limits: Thresholds) -> int:

@@ -17,7 +17,6 @@ from stepwatch.signals.arrays import (
     Floats,
     Integers,
     Mask,
-    MaskMatrix,
     Matrix32,
     Vector,
 )
@@ -143,23 +142,3 @@ def seconds_without(rank: int, steps: EvaluatedSteps) -> Vector:
         self_seconds = part.self_time(phase)
         excess += np.maximum((self_seconds - part.peers(self_seconds, phase))[:, column], 0.0)
     return np.asarray(np.maximum(steps.step_seconds - excess, 0.0))
-
-
-def exceeds(
-    self_seconds: FloatMatrix,
-    peers: FloatMatrix,
-    step_seconds: Vector,
-    ratio: float,
-    excess_ratio: float,
-) -> MaskMatrix:
-    """Return where (step, rank) a rank's self time is too long, in both respects.
-
-    `self_seconds` (steps, ranks) is at least `ratio` times the peers' seconds, and the excess is
-    at least `excess_ratio` of the step.
-    """
-    excess = self_seconds - peers
-    return np.asarray(
-        (self_seconds >= ratio * peers)
-        & (excess >= excess_ratio * step_seconds[:, None])
-        & (step_seconds[:, None] > 0)
-    )
