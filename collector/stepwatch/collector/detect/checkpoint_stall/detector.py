@@ -54,10 +54,6 @@ class Thresholds:
     than its peers by `least_excess_seconds`. A second save separates a slow disk from a moment of
     write-back; four are retained.
     """
-    usual_saves: int = 64
-    """Saves: how many define the usual stall, from the first one. The model size is constant over a
-    job.
-    """
     others_share: float = 0.5
     """Share: a rank is an outlier if the others need less than this part of its time. Peers in one
     save differ less than saves do, so it is a smaller distance than `least_ratio`.
@@ -169,7 +165,7 @@ def _allowed_beside(usual: float, run: Run, limits: Thresholds) -> float:
 
 
 def usual_seconds(run: Run, limits: Thresholds) -> float:
-    """Return the lower quartile of the first usual stalls, in seconds.
+    """Return the lower quartile of the usual stalls, in seconds.
 
     The very first stall is excluded if there are others. A save that is slow relative to earlier
     saves is not usual, however many slow saves follow.
@@ -182,8 +178,6 @@ def usual_seconds(run: Run, limits: Thresholds) -> float:
         if stall <= allowed:
             insort(usual, stall)
             allowed = _allowed_beside(_lower_quartile(usual), run, limits)
-        if len(usual) == limits.usual_saves:
-            break
     return _lower_quartile(usual)
 
 
@@ -206,36 +200,21 @@ def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
     against = "no earlier checkpoint" if math.isnan(usual) else f"usual {usual:.2f} s"
     verb = "has held" if saving.in_progress else "held"
     suffix = f"; rank {rank} is slowest" if rank >= 0 else ""
-    summary = (
-        f"the checkpoint of step {saving.step} {verb} the job up for {saving.elapsed:.1f} s "
-        f"({against}){suffix}"
-    )
     evidence = [Evidence("stall of the training loop", saving.elapsed, "seconds", against)]
     if rank >= 0:
         peer_seconds = float(np.nanmedian(np.delete(saving.rank_seconds, rank)))
-        rank_seconds = float(saving.rank_seconds[rank])
-        evidence.append(
-            Evidence(
-                f"time of rank {rank} in the checkpoint",
-                rank_seconds,
-                "seconds",
-                f"the others {peer_seconds:.2f} s",
-            )
-        )
-    ratio = saving.elapsed / usual if usual > 0 else math.nan
-    excess = saving.elapsed - (0.0 if math.isnan(usual) else usual)
-    return build_finding(
-        kind=FindingKind.CHECKPOINT_STALL,
-        phase="checkpoint",
-        cause=Cause.SLOW_STORAGE,
-        summary=summary,
-        began_step=saving.step,
-        began_ago_seconds=saving.began_ago,
+        name, rank_seconds = f"time of rank {rank} in the checkpoint", saving.rank_seconds[rank]
+        against_peers = f"the others {peer_seconds:.2f} s"
+        evidence.append(Evidence(name, float(rank_seconds), "seconds", against_peers))
+    return _finding(
+        saving,
+        f"the checkpoint of step {saving.step} {verb} the job up for {saving.elapsed:.1f} s "
+        f"({against}){suffix}",
+        evidence,
         rank=rank,
-        severity=excess,
-        ratio=ratio,
+        severity=saving.elapsed - (0.0 if math.isnan(usual) else usual),
+        ratio=saving.elapsed / usual if usual > 0 else math.nan,
         lost_ratio=1.0 if saving.in_progress else 0.0,
-        evidence=evidence,
     )
 
 
@@ -252,35 +231,22 @@ def _slow_saver(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
     rank = savers.pop()
     rank_seconds = float(np.median([save[rank] for save in newest]))
     peer_seconds = float(np.median([np.median(_writers(save, rank, limits)) for save in newest]))
-    share = (
-        (rank_seconds - peer_seconds) * (len(run.earlier) + 1) / run.age
-        if run.age > 0
-        else math.nan
-    )
-    summary = (
-        f"rank {rank} takes {rank_seconds:.1f} s in each of the newest {len(newest)} checkpoints, "
-        f"up to that of step {saving.step}; the others take {peer_seconds:.2f} s, and wait for it"
+    excess, saves = rank_seconds - peer_seconds, len(run.earlier) + 1
+    name, against = (
+        f"time of rank {rank} in a checkpoint",
+        f"its peers in the same ones {peer_seconds:.2f} s",
     )
     return [
-        build_finding(
-            kind=FindingKind.CHECKPOINT_STALL,
-            phase="checkpoint",
-            cause=Cause.SLOW_STORAGE,
-            summary=summary,
-            began_step=saving.step,
-            began_ago_seconds=saving.began_ago,
+        _finding(
+            saving,
+            f"rank {rank} takes {rank_seconds:.1f} s in each of the newest {len(newest)} "
+            f"checkpoints, up to that of step {saving.step}; the others take {peer_seconds:.2f} s, "
+            "and wait for it",
+            [Evidence(name, rank_seconds, "seconds", against)],
             rank=rank,
-            severity=rank_seconds - peer_seconds,
+            severity=excess,
             ratio=rank_seconds / peer_seconds if peer_seconds > 0 else math.nan,
-            lost_ratio=min(1.0, share),
-            evidence=[
-                Evidence(
-                    f"time of rank {rank} in a checkpoint",
-                    rank_seconds,
-                    "seconds",
-                    f"its peers in the same ones {peer_seconds:.2f} s",
-                )
-            ],
+            lost_ratio=min(1.0, excess * saves / run.age if run.age > 0 else math.nan),
         )
     ]
 
@@ -309,29 +275,16 @@ def _writers(seconds: Vector, rank: int, limits: Thresholds) -> Vector:
 
 
 def _failed(saving: Saving) -> Finding:
-    summary = (
-        f"the checkpoint of step {saving.step} failed on {saving.failed} of "
-        f"{len(saving.rank_seconds)} ranks: {saving.reason or 'no reason given'}"
-    )
-    evidence = [
-        Evidence(
-            "ranks whose checkpoint failed",
-            saving.failed,
-            "ranks",
-            f"of {len(saving.rank_seconds)}",
-        )
-    ]
-    return build_finding(
-        kind=FindingKind.CHECKPOINT_STALL,
-        phase="checkpoint",
+    ranks = len(saving.rank_seconds)
+    return _finding(
+        saving,
+        f"the checkpoint of step {saving.step} failed on {saving.failed} of {ranks} ranks: "
+        f"{saving.reason or 'no reason given'}",
+        [Evidence("ranks whose checkpoint failed", saving.failed, "ranks", f"of {ranks}")],
         cause=_cause_of_failure(saving.reason),
-        summary=summary,
-        began_step=saving.step,
-        began_ago_seconds=saving.began_ago,
         severity=0.0,
         lost_ratio=0.0,
         subject="failed",
-        evidence=evidence,
     )
 
 
@@ -342,25 +295,41 @@ def _cause_of_failure(reason: str) -> Cause:
 
 
 def _too_much(saving: Saving, run: Run, limits: Thresholds) -> Finding:
-    share = run.total / run.age
-    summary = (
+    share, most = run.total / run.age, f"at most {limits.most_share:.1%}"
+    return _finding(
+        saving,
         f"checkpoints have held the job up for {share:.1%} of its time: {run.total:.0f} s in "
-        f"{run.age:.0f} s"
-    )
-    evidence = [
-        Evidence(
-            "share of run time in checkpoints", share, "ratio", f"at most {limits.most_share:.1%}"
-        )
-    ]
-    return build_finding(
-        kind=FindingKind.CHECKPOINT_STALL,
-        phase="checkpoint",
-        cause=Cause.SLOW_STORAGE,
-        summary=summary,
-        began_step=saving.step,
-        began_ago_seconds=saving.began_ago,
+        f"{run.age:.0f} s",
+        [Evidence("share of run time in checkpoints", share, "ratio", most)],
         severity=run.total,
         lost_ratio=share,
         subject="share",
+    )
+
+
+def _finding(
+    saving: Saving,
+    summary: str,
+    evidence: list[Evidence],
+    *,
+    severity: float,
+    lost_ratio: float,
+    rank: int = NO_RANK,
+    ratio: float = math.nan,
+    cause: Cause = Cause.SLOW_STORAGE,
+    subject: str = "",
+) -> Finding:
+    return build_finding(
+        kind=FindingKind.CHECKPOINT_STALL,
+        phase="checkpoint",
+        began_step=saving.step,
+        began_ago_seconds=saving.began_ago,
+        cause=cause,
+        summary=summary,
         evidence=evidence,
+        rank=rank,
+        severity=severity,
+        ratio=ratio,
+        lost_ratio=lost_ratio,
+        subject=subject,
     )
