@@ -76,14 +76,9 @@ def _waits_for_a_cpu(
     if computes > more:  # a rank with more work queues for longer, too
         return False
     share = limits.cause_share
-    if queue >= limits.run_queue_pressure and _computes_as_its_peers(rank, facts, limits):
+    if queue >= limits.run_queue_pressure:
         share = limits.pressed_share
     return more >= share * excess
-
-
-def _computes_as_its_peers(rank: int, facts: RankFacts, limits: Thresholds) -> bool:
-    """Return whether a rank uses no more CPU than the others: one that does has more work."""
-    return float(facts.cpu_ratio[rank]) <= limits.usual_cpu_ratio * _usual(facts.cpu_ratio, rank)
 
 
 def _usual(values: Vector, rank: int) -> float:

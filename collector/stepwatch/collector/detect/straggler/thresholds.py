@@ -39,10 +39,6 @@ class Thresholds:
     """
     pressed_share: float = 0.2
     """Share: the excess that must be run-queue time under that pressure."""
-    usual_cpu_ratio: float = 1.2
-    """Ratio: a rank that uses more CPU than its peers by this factor has more work, so
-    `pressed_share` does not apply.
-    """
     false_alarms_a_day: float = 0.02
     """Alarms a day: how many evidence may raise by chance in one job, over all its ranks, without a
     slow rank. It is two fifths of the 0.05 a day that all detectors together may raise.
