@@ -41,6 +41,16 @@ class GrownStage(NamedTuple):
     change: Change
     lost: float
 
+    @property
+    def error(self) -> float:
+        """Return the standard error of `lost`."""
+        return self.lost / self.change.sure
+
+    @property
+    def log_odds(self) -> float:
+        """Return the logarithm of one over the probability of such a change by chance."""
+        return self.change.sure**2 / 2
+
 
 def grown_stages(course: Course, stage: SmallIntegers) -> list[GrownStage]:
     """Return the stages that became slower, costliest first; `stage` is (ranks,)."""

@@ -19,7 +19,7 @@ from stepwatch.collector.detect.peers import without_each
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.state.evidence.long_steps import LEVELS
 from stepwatch.collector.state.evidence.step_window import WORK, Window
-from stepwatch.collector.statistics.tails import log_alarms, log_among
+from stepwatch.collector.statistics.tails import FEWEST_EVENTS, log_among, log_odds_against_chance
 from stepwatch.signals.arrays import Floats, Integers, Mask, MaskMatrix, Matrix, Vector
 
 RARE_STEPS = 512
@@ -40,7 +40,6 @@ has none so often that a limit of eight would raise an alarm every other day.
 """
 ALARMS_A_DAY = 0.01
 _DAY_SECONDS = 86_400.0
-_FEWEST = 3
 _MOST_GAPS = 3.0
 """It persists while the newest long step is at most this many mean gaps ago."""
 
@@ -59,6 +58,16 @@ class RareStage(NamedTuple):
     lost: float
     log_odds: float
 
+    @property
+    def first_step(self) -> int:
+        """Return the first of these steps."""
+        return int(self.window.steps[self.hits[0]])
+
+    @property
+    def error(self) -> float:
+        """Return the standard error of `lost`."""
+        return self.lost / math.sqrt(len(self.hits))
+
 
 def rare_stages(context: DetectionContext) -> list[RareStage]:
     """Return the stages that are slow beyond chance in a job's newest steps.
@@ -69,9 +78,9 @@ def rare_stages(context: DetectionContext) -> list[RareStage]:
     if len(known_stages(window)) < 2 or not context.compares_ranks:
         return []
     few = window.select(np.flatnonzero(usable_steps(window)))
-    if len(few.steps) < _FEWEST:
+    if len(few.steps) < FEWEST_EVENTS:
         return []
-    if int((_excess(few) >= LEVELS[0]).sum(axis=0).max()) < _FEWEST - 1:
+    if int((_excess(few) >= LEVELS[0]).sum(axis=0).max()) < FEWEST_EVENTS - 1:
         return []  # nearly always
     window = context.attempt.window(RARE_STEPS)
     return find_rare(window.select(np.flatnonzero(usable_steps(window))))
@@ -103,27 +112,7 @@ def find_rare(window: Window) -> list[RareStage]:
                 lost=_lost(seconds, hits),
                 log_odds=float(odds[column]),
             )
-    if rare_by_column:
-        _add_those_like(
-            max(rare_by_column, key=lambda column: rare_by_column[column].log_odds),
-            excess,
-            rare_by_column,
-        )
     return sorted(rare_by_column.values(), key=lambda rare: -rare.lost)
-
-
-def _add_those_like(surest: int, excess: Matrix, rare_by_column: dict[int, RareStage]) -> None:
-    """Add stages whose mean excess in the hits of `surest` is at least half of its own.
-
-    This names one node's stages together from the beginning.
-    """
-    surest_stage = rare_by_column[surest]
-    means = excess[surest_stage.hits].mean(axis=0)
-    numbers = np.unique(surest_stage.window.stage)
-    for column in np.flatnonzero(means >= means[surest] / 2).tolist():
-        if column not in rare_by_column:
-            phase = _phase(surest_stage.window, int(numbers[column]), surest_stage.hits)
-            rare_by_column[column] = surest_stage._replace(stage=int(numbers[column]), phase=phase)
 
 
 def _excess(window: Window) -> Matrix:
@@ -153,16 +142,15 @@ def _log_odds(long: MaskMatrix, usual: float, steps_a_day: float) -> Vector:
     quiet = max(1, stages // 2)
     quiet_hits = int(np.sort(counts)[:quiet].sum())
     rate = (quiet_hits + 1.0) / (steps * quiet + 1.0 / usual)
-    among = log_among(counts, quiet_hits + counts, np.full(stages, 1.0 / (quiet + 1.0)))
-    log_odds, has_quiet_hits = np.zeros(stages), quiet_hits > 0
-    needed = LEAST_LOG_AMONG if has_quiet_hits else LEAST_LOG_ALONE
-    for column in np.flatnonzero((counts >= _FEWEST) & (among >= needed)).tolist():
-        log_odds[column] = log_alarms(int(counts[column]), rate, steps, steps_a_day)
-        if has_quiet_hits:
-            log_odds[column] = min(
-                log_odds[column], float(among[column]) - math.log(max(1.0, rate * steps_a_day))
-            )
-    return log_odds
+    return log_odds_against_chance(
+        counts,
+        log_among(counts, quiet_hits + counts, np.full(stages, 1.0 / (quiet + 1.0))),
+        np.full(stages, rate),
+        np.full(stages, steps),
+        has_rate=np.full(stages, quiet_hits > 0),
+        least=np.full(stages, LEAST_LOG_AMONG if quiet_hits else LEAST_LOG_ALONE),
+        steps_a_day=steps_a_day,
+    )
 
 
 def _goes_on(long: Mask) -> bool:

@@ -82,6 +82,37 @@ def log_chance(hits: int, steps: int, far_cells: int, cells: int) -> float:
     return min(0.0, chance + ways)
 
 
+FEWEST_EVENTS = 3
+"""Minimum number of events: fewer show nothing."""
+
+
+def log_odds_against_chance(
+    counts: Integers,
+    among: Vector,
+    rate: Vector,
+    steps: Integers,
+    *,
+    has_rate: Mask,
+    least: Vector,
+    steps_a_day: float,
+) -> Vector:
+    """Return the log odds against each unit's `counts` events in its `steps` by chance.
+
+    Two conditions count. May they have hit this unit rather than a peer by chance? `among` are the
+    log odds against that; below `least` the result is 0. Do so many occur at the `rate` of the
+    peers? If `has_rate`, that rate was observed, and each event is another chance that all hit the
+    same unit. All arrays have one shape; the odds are one over the expected number per day.
+    """
+    log_odds = np.zeros(len(counts))
+    for unit in np.flatnonzero((counts >= FEWEST_EVENTS) & (among >= least)).tolist():
+        unit_rate = float(rate[unit])
+        odds = log_alarms(int(counts[unit]), unit_rate, int(steps[unit]), steps_a_day)
+        if has_rate[unit]:
+            odds = min(odds, float(among[unit]) - math.log(max(1.0, unit_rate * steps_a_day)))
+        log_odds[unit] = odds
+    return log_odds
+
+
 def log_silence(shows: Mask, tail: float) -> float:
     """Return the log odds against `tail` more buckets without a sign, if what they show lasted.
 

@@ -11,6 +11,7 @@ from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
+from stepwatch.collector.detect.throughput_regression.detector import LIMITS as THROUGHPUT
 from stepwatch.collector.state.collective_timing import Waits, waits
 from stepwatch.collector.state.evidence.step_window import HOST, WORK, Window
 from stepwatch.collector.state.step_clock import collectives_on
@@ -117,7 +118,7 @@ def known_elsewhere(context: DetectionContext) -> list[Elsewhere]:
             Elsewhere(earlier.waits, f"attempt {first.attempt.number}", beginning.waits)
         )
     alike = context.class_throughput.alike(context.job.name, beginning)
-    if len(alike) >= context.thresholds(LIMITS).elsewhere_jobs:
+    if len(alike) >= context.thresholds(THROUGHPUT).class_jobs:
         longest = UsualWaits(*np.max(alike, axis=0).tolist())
         references.append(Elsewhere(longest, f"{len(alike)} jobs of its class", beginning.waits))
     return references

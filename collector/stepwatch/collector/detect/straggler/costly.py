@@ -10,12 +10,12 @@ rank alone in its pipeline stage has no peers: it is compared with what it took 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.analysis.stage_change import GrownStage, grown_stages
+from stepwatch.collector.analysis.stage_change import GrownStage
 from stepwatch.collector.detect.observed import alone_in_stage
 from stepwatch.collector.detect.rare_stages import RareStage
 from stepwatch.collector.detect.straggler.rare import least_log_rarity, log_rarity
@@ -263,67 +263,24 @@ def _span(first_step: Integers, early_bucket: int, late_bucket: int) -> tuple[in
     return int(first_step[max(early_bucket - 1, 0)]), int(first_step[last])
 
 
-def alone_and_slower(course: Course, stage: SmallIntegers, limits: Thresholds) -> list[CostlyRank]:
-    """Return ranks alone in their `stage` (ranks,) whose work has grown for good, at a cost."""
-    if not (single_stages := _alone_in(stage)):
-        return []
-    return [
-        _lone_rank(
-            stage,
-            grown,
-            grown.lost / grown.change.sure,
-            grown.first_step,
-            grown.change.sure**2 / 2,
-            "compared with what it took before: it is alone in its stage",
-        )
-        for grown in grown_stages(course, stage)
-        if grown.stage in single_stages and grown.lost >= limits.least_lost_ratio
-    ]
-
-
-def alone_and_rarely_slow(
-    rare: Sequence[RareStage], stage: SmallIntegers, limits: Thresholds
+def alone_and_slow(
+    slow_stages: Iterable[GrownStage | RareStage], stage: SmallIntegers, limits: Thresholds
 ) -> list[CostlyRank]:
-    """Return ranks alone in their `stage` (ranks,) that are slow in some steps, at a cost."""
-    if not rare:  # nearly always
-        return []
-    single_stages = _alone_in(stage)
+    """Return the ranks that are alone in a slow stage, at a cost; `stage` is (ranks,)."""
+    rank_of = {int(stage[rank]): rank for rank in np.flatnonzero(alone_in_stage(stage)).tolist()}
     return [
-        _lone_rank(
-            stage,
-            rare_stage,
-            rare_stage.lost / math.sqrt(len(rare_stage.hits)),
-            int(rare_stage.window.steps[rare_stage.hits[0]]),
-            rare_stage.log_odds,
-            "compared with its other steps, and with other stages: it is alone in its stage",
+        CostlyRank(
+            rank=rank_of[slow.stage],
+            phase=slow.phase,
+            lost=Share(
+                slow.lost, slow.lost - NORMAL_95 * slow.error, slow.lost + NORMAL_95 * slow.error
+            ),
+            now=slow.lost,
+            since=slow.first_step,
+            span=(slow.first_step, slow.first_step),
+            log_odds=slow.log_odds,
+            counts="compared with its other steps, and with other stages: it is alone in its stage",
         )
-        for rare_stage in rare
-        if rare_stage.stage in single_stages and rare_stage.lost >= limits.least_lost_ratio
+        for slow in slow_stages
+        if slow.stage in rank_of and slow.lost >= limits.least_lost_ratio
     ]
-
-
-def _alone_in(stage: SmallIntegers) -> frozenset[int]:
-    """Return the stages with one rank."""
-    return frozenset(stage[alone_in_stage(stage)].tolist())
-
-
-def _lone_rank(
-    stage: SmallIntegers,
-    slow_stage: GrownStage | RareStage,
-    error: float,
-    since: int,
-    log_odds: float,
-    counts: str,
-) -> CostlyRank:
-    """Return the only rank in `slow_stage`; `error` is the standard error of its cost."""
-    lost = slow_stage.lost
-    return CostlyRank(
-        rank=int(np.flatnonzero(stage == slow_stage.stage)[0]),
-        phase=slow_stage.phase,
-        lost=Share(lost, lost - NORMAL_95 * error, lost + NORMAL_95 * error),
-        now=lost,
-        since=since,
-        span=(since, since),
-        log_odds=log_odds,
-        counts=counts,
-    )

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from stepwatch.collector.analysis.newest_steps import newest_window, waits_of
+from stepwatch.collector.analysis.stage_change import grown_stages
 from stepwatch.collector.detect.clock import with_clock
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Evidence, Finding, text_evidence
@@ -23,8 +24,7 @@ from stepwatch.signals.records import OP_NAMES
 from .costly import (
     NEARLY_ALL,
     CostlyRank,
-    alone_and_rarely_slow,
-    alone_and_slower,
+    alone_and_slow,
     costly_ranks,
 )
 from .detector import detect, is_worth_it
@@ -35,22 +35,13 @@ from .thresholds import LIMITS
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return findings on ranks whose self time is longer than their peers' self time."""
-    attempt = context.attempt
-    if not context.compares_ranks:
+    attempt, ranks, limits = context.attempt, compared_ranks(context), context.thresholds(LIMITS)
+    if not context.compares_ranks or not len(ranks):
         return []
-    ranks, limits = compared_ranks(context), context.thresholds(LIMITS)
-    costly = _costly(context)
-    if len(ranks) == len(context.window.stage):
-        baseline = context.baseline.work_of(attempt.steps.ring.world)
-        partners = context.once(partners_in)
-        findings = detect(
-            context.window, rank_facts(attempt), limits, baseline, costly, partners=partners
-        )
-    elif len(ranks):
+    costly = context.once(slow_by_evidence)
+    if len(ranks) < len(context.window.stage):
         costly = [rank for rank in costly if rank.node < 0]  # the other nodes are not visible
-        findings = _among(context, ranks, costly)
-    else:
-        return []
+    findings = _among(context, ranks, costly)
     sure = {rank.rank for rank in costly}
     findings = [
         finding for finding in findings if finding.rank in sure or is_worth_it(finding, limits)
@@ -67,21 +58,21 @@ def find(context: DetectionContext) -> list[Finding]:
     ]
 
 
-def _costly(context: DetectionContext) -> list[CostlyRank]:
+def slow_by_evidence(context: DetectionContext) -> list[CostlyRank]:
     """Return the ranks named by accumulated evidence."""
-    stage, limits = context.window.stage, context.thresholds(LIMITS)
-    rarely = alone_and_rarely_slow(context.once(rare_stages), stage, limits)
-    evidence, course = evidence_of(context), context.course
-    if evidence is None or course is None:
-        return rarely
-    costly = costly_ranks(evidence, stage, limits, course)
-    return costly + alone_and_slower(course, stage, limits) + rarely
+    stage, limits, course = context.window.stage, context.thresholds(LIMITS), context.course
+    evidence = context.attempt.tracker(RankEvidence)
+    costly: list[CostlyRank] = []
+    if course is not None:
+        costly = costly_ranks(evidence, stage, limits, course)
+        costly += alone_and_slow(grown_stages(course, stage), stage, limits)
+    return costly + alone_and_slow(context.once(rare_stages), stage, limits)
 
 
 def _among(
     context: DetectionContext, ranks: Integers, costly: Sequence[CostlyRank]
 ) -> list[Finding]:
-    """Return findings from a comparison of `ranks` alone, as the others' steps are missing."""
+    """Return findings from a comparison of `ranks`; the others' steps are missing."""
     place = {rank: column for column, rank in enumerate(ranks.tolist())}
     columns = [rank._replace(rank=place[rank.rank]) for rank in costly if rank.rank in place]
     attempt = context.attempt
@@ -113,12 +104,6 @@ def partners_in(context: DetectionContext) -> Partners:
     if context.course is not None:
         left_out |= rarely_seen(context.course, len(context.window.stage))
     return Partners(context.window, context.baseline.calls, groups, left_out)
-
-
-def evidence_of(context: DetectionContext) -> RankEvidence | None:
-    """Return the evidence on each rank; None if its clock differs from the window's."""
-    evidence = context.attempt.tracker(RankEvidence)
-    return evidence if evidence.clock == context.window.clock else None
 
 
 def rank_facts(attempt: Attempt) -> RankFacts:

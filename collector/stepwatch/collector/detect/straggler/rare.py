@@ -18,7 +18,7 @@ from stepwatch.collector.detect.rare_stages import USUAL_LONG_LOST
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import BUCKETS, Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
-from stepwatch.collector.statistics.tails import log_alarms, log_among
+from stepwatch.collector.statistics.tails import FEWEST_EVENTS, log_among, log_odds_against_chance
 from stepwatch.signals.arrays import (
     Cube8,
     IntegerCube,
@@ -33,8 +33,6 @@ from stepwatch.signals.arrays import (
 _DAY_SECONDS = 86_400.0
 _WINDOWS = (BUCKETS // 4, BUCKETS // 2, BUCKETS)
 """Numbers of newest buckets evaluated."""
-FEWEST = 3
-"""Minimum number of long steps: fewer show nothing."""
 
 
 def log_rarity(
@@ -48,44 +46,44 @@ def log_rarity(
     """
     rarities = np.zeros(len(groups))
     most = int(course.begun.sum(axis=0, dtype=np.int64).max(initial=0))
-    if not len(course.seconds) or most < FEWEST:  # all buckets hold the most
+    if not len(course.seconds) or most < FEWEST_EVENTS:  # all buckets hold the most
         return rarities
     steps_a_day = _DAY_SECONDS * float(course.steps.sum()) / max(float(course.seconds.sum()), 1e-9)
     compared = _Compared(groups, faulty)
     always = _Seen(compared, long.steps[None])
     for buckets in _WINDOWS:
-        if course.begun[-buckets:].sum(axis=0, dtype=np.int64).max(initial=0) < FEWEST:
+        if course.begun[-buckets:].sum(axis=0, dtype=np.int64).max(initial=0) < FEWEST_EVENTS:
             continue
         seen_steps, begun = _parts(course.compared[-buckets:], course.begun[-buckets:])
         lately, steps = _Seen(compared, seen_steps), seen_steps.sum(axis=0)
         for index, level in enumerate(LEVELS):
             counts = begun[:, index].sum(axis=0)
-            if int(counts.max(initial=0)) < FEWEST:
+            if int(counts.max(initial=0)) < FEWEST_EVENTS:
                 continue
             usual = USUAL_LONG_LOST / level
             peers = lately.peers(begun[:, index], usual)
             among = peers.log_among(counts)
             fewest = min(limits.least_log_among_peers, limits.least_log_alone)
-            if not ((counts >= FEWEST) & (among >= fewest) & (peers.steps > 0)).any():
+            among[peers.steps == 0] = 0.0
+            if not ((counts >= FEWEST_EVENTS) & (among >= fewest)).any():
                 continue  # nearly always
             ever = always.peers(long.totals[index][None], usual)
             rate = np.maximum(peers.rate, ever.rate)
             has_usual_rate = (peers.total > 0) | (
                 ever.rate * steps >= 1.0
             )  # a job that has them by nature
-            least = np.where(has_usual_rate, limits.least_log_among_peers, limits.least_log_alone)
-            may_be = (counts >= FEWEST) & (among >= least) & (peers.steps > 0)
-            for unit in np.flatnonzero(may_be).tolist():
-                compared_steps = int(steps[unit])
-                rarity = log_alarms(
-                    int(counts[unit]), float(rate[unit]), compared_steps, steps_a_day
-                )
-                if has_usual_rate[
-                    unit
-                ]:  # each long step is another chance that all hit the same one
-                    come = max(1.0, float(rate[unit]) * steps_a_day)
-                    rarity = min(rarity, float(among[unit]) - math.log(come))
-                rarities[unit] = max(rarities[unit], rarity)
+            rarity = log_odds_against_chance(
+                counts,
+                among,
+                rate,
+                steps,
+                has_rate=has_usual_rate,
+                least=np.where(
+                    has_usual_rate, limits.least_log_among_peers, limits.least_log_alone
+                ),
+                steps_a_day=steps_a_day,
+            )
+            rarities = np.maximum(rarities, rarity)
     return rarities
 
 

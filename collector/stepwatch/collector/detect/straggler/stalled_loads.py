@@ -13,12 +13,11 @@ import math
 import numpy as np
 
 from stepwatch.collector.detect.steps import loads_data
-from stepwatch.collector.detect.straggler.rare import FEWEST
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.long_steps import LEVELS, LongSteps
 from stepwatch.collector.state.evidence.step_window import WORK
-from stepwatch.collector.statistics.tails import log_among
+from stepwatch.collector.statistics.tails import FEWEST_EVENTS, log_among
 from stepwatch.signals.arrays import Integers, Matrix, SmallIntegers, Vector
 
 _LEVEL = LEVELS.index(1.0)
@@ -41,7 +40,7 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
     _, place, size = np.unique(stage, return_inverse=True, return_counts=True)
     # As if its whole stage loaded, and had been observed in every step: the maximum possible.
     may_be = log_among(counts, _per_stage(counts, place), 1.0 / size[place])
-    may_be[counts < FEWEST] = 0.0
+    may_be[counts < FEWEST_EVENTS] = 0.0
     log_odds_by_rank = np.zeros(ranks)
     for rank in np.flatnonzero(may_be >= limits.least_log_stalls).tolist():
         peers = np.flatnonzero((place == place[rank]) & (np.arange(ranks) != rank))
