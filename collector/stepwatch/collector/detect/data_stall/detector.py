@@ -144,8 +144,6 @@ def detect(
     if not rules:
         return []
     newest = window.select(usable[-limits.window_steps // 2 :])
-    if not _may_wait_long(newest, min(rule.least_share for rule in rules)):
-        return []
     stalled_counts = [_waits(newest, rule, limits).long.any(axis=0).sum() for rule in rules]
     without_peers = alone_in_stage(window.stage)
     several = min(2, len(window.stage))  # one waiting rank among others is a straggler
@@ -218,13 +216,6 @@ def _waits(window: Window, rule: _Rule, limits: Thresholds) -> Waits:
     remainder = np.maximum(seconds - data, 0.0)
     least = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.most * remainder)
     return Waits(window.steps, seconds, data, (data >= least) & (data > 0))
-
-
-def _may_wait_long(window: Window, least_share: float) -> bool:
-    """Return whether data takes that step share on any rank: no rule calls less a long wait."""
-    planes = window.planes
-    seconds = planes["duration"] - (planes["checkpoint"] + planes["eval"])
-    return bool((planes["data"] >= least_share * seconds.astype(np.float64)).any())
 
 
 def _is_stalled(waits: Waits, rule: _Rule, limits: Thresholds) -> Mask:
