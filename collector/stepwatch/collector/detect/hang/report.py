@@ -61,11 +61,7 @@ def detect(stall: Stall | None) -> list[Finding]:
 
 def finding_of(stall: Stall, culprit: RankSituation) -> Finding:
     """Return the finding on a stalled job that waits for `culprit`."""
-    ranks, stalled_for, diagnostics = stall.ranks, stall.seconds, stall.diagnostics
-    step = min(item.step for item in ranks)
-    evidence = standing(ranks, stalled_for)
-    phase = phase_name(culprit.phase)
-    diagnosis = diagnostics.diagnoses.get(culprit.rank)
+    phase, diagnosis = phase_name(culprit.phase), stall.diagnostics.diagnoses.get(culprit.rank)
     cause, words = cause_of(culprit, diagnosis)
     absent = _absence(culprit, stall)
     where = f"it is in {phase}"
@@ -75,26 +71,15 @@ def finding_of(stall: Stall, culprit: RankSituation) -> Finding:
         where = f"its device is {place_words(culprit)}, its host {place_words(culprit.host)}"
     elif diagnosis is not None and diagnosis.line:
         where = f"it is at {diagnosis.line} in {diagnosis.function} ({phase})"
-    summary = (
-        f"the job has made no progress in step {step} for {stalled_for:.0f} s: "
-        f"rank {culprit.rank} {absent}; "
-        f"{where}, and {words}{_not_known(stall, culprit)}"
-    )
-    waiters = "the others wait for it" if len(ranks) > 1 else "the only rank"
-    evidence += _about(culprit, absent, diagnosis, waiters)
-    evidence += _device_rows(culprit, diagnosis)
-    return build_finding(
-        kind=FindingKind.HANG,
-        cause=cause,
-        summary=summary,
+    waiters = "the others wait for it" if len(stall.ranks) > 1 else "the only rank"
+    rows = _about(culprit, absent, diagnosis, waiters) + _device_rows(culprit, diagnosis)
+    words = f"rank {culprit.rank} {absent}; {where}, and {words}{_not_known(stall, culprit)}"
+    finding = _finding(stall, cause, words, rows, _confidence(stall, culprit))
+    return finding._replace(
         rank=culprit.rank,
         phase=phase,
-        began_step=step,
         began_ago_seconds=culprit.moved_age,
         severity=culprit.moved_age,
-        lost_ratio=1.0,
-        evidence=evidence,
-        confidence=_confidence(stall, culprit),
     )
 
 
@@ -370,7 +355,7 @@ def _finding(
     return build_finding(
         kind=FindingKind.HANG,
         cause=cause,
-        summary=f"the job has made no progress in step {step} for {stall.seconds:.0f} s; {words}",
+        summary=f"the job has made no progress in step {step} for {stall.seconds:.0f} s: {words}",
         began_step=step,
         began_ago_seconds=stall.seconds,
         severity=stall.seconds,
