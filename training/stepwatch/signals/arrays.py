@@ -6,11 +6,14 @@ A name states the number of axes and the value type; each use of an array states
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 Rows = np.ndarray[tuple[int], np.dtype[np.void]]
 """Records of one kind: a structured array."""
+AnyRows = np.ndarray[Any, np.dtype[np.void]]
+"""Records with any number of axes; each use states their meaning."""
 
 Column = np.ndarray[tuple[int], np.dtype[np.generic]]
 """One field in records, with any type."""

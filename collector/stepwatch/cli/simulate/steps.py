@@ -16,10 +16,11 @@ import numpy as np
 
 from stepwatch.faults.specs import Fault
 from stepwatch.signals.arrays import Integers, Vector32
-from stepwatch.signals.records import Op, StepFlag
+from stepwatch.signals.records import Op
 
 from .faults import Hang, Kill, SlowCompute, SlowData, Slower, SlowLink, SlowNode
 from .plan import Plan
+from .rows import loss_of
 
 NEVER = 1 << 62
 """A moment that never comes, in nanoseconds."""
@@ -84,7 +85,6 @@ class Step(NamedTuple):
     release: int
     transfers: tuple[int, ...]
     end: Integers
-    flags: int
     loss: float
     grad_norm: float
 
@@ -212,8 +212,7 @@ class StepModel:
             release=release,
             transfers=tuple(transfers.tolist()),
             end=end,
-            flags=int(StepFlag.FIRST) if number == 0 else 0,
-            loss=1.7 + 6.0 * (number + 10.0) ** -0.3 + 0.01 * float(self._noise.normal()),
+            loss=loss_of(number) + 0.01 * float(self._noise.normal()),
             grad_norm=float(np.exp(self._noise.normal(0.0, 0.05))),
         )
 

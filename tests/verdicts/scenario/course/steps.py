@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from stepwatch.cli.simulate.rows import Place, Places
 from stepwatch.signals.arrays import Vector
-from stepwatch.signals.records import Op, Phase
+from stepwatch.signals.records import Op
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 """Values of one step or several: (ranks,) or (steps, ranks)."""
-
-
-class Place(NamedTuple):
-    """The ranks' place from `start` (ranks,); `groups` (ranks,) is -1 outside collectives."""
-
-    start: Vector
-    phase: Phase
-    op: Op = Op.OTHER
-    groups: tuple[int, ...] | None = None
-    waits: bool = False
 
 
 class Call(NamedTuple):
@@ -63,6 +55,11 @@ class Step:
     saved_from: Vector | None = None
     end: Vector = field(default_factory=lambda: np.zeros(0))
 
+    @cached_property
+    def reached(self) -> Places:
+        """Where ranks are at a moment; groups are those of the layout."""
+        return Places(self.places)
+
     def as_steps(self) -> Steps:
         """Return the step as `Steps` of one step."""
         return Steps(
@@ -100,8 +97,8 @@ class Steps(NamedTuple):
             number=self.number + index,
             began=self.began[index],
             spent={name: seconds[index] for name, seconds in self.spent.items()},
-            calls=[_call_of_step(call, index) for call in self.calls],
-            exchanges=[_call_of_step(call, index) for call in self.exchanges],
+            calls=[_map_call(call, lambda values: values[index]) for call in self.calls],
+            exchanges=[_map_call(call, lambda values: values[index]) for call in self.exchanges],
             places=[Place(moments[index], *kind) for moments, kind in self.places],
             tokens=self.tokens[index],
             after_pause=self.after_pause,
@@ -113,12 +110,6 @@ class Steps(NamedTuple):
         begin = chosen.indices(len(self.end))[0]
         return self._map_arrays(lambda values: values[chosen])._replace(number=self.number + begin)
 
-    def kind(self) -> tuple[object, ...]:
-        """Return the properties that steps must share to be joined."""
-        every = [*self.calls, *self.exchanges]
-        calls = [(call.op, call.groups, call.nbytes, call.times) for call in every]
-        return (self.after_pause, *self.spent, *calls)
-
     def _map_arrays(self, part: Callable[[Any], Any]) -> Steps:
         return self._replace(
             began=part(self.began),
@@ -129,40 +120,6 @@ class Steps(NamedTuple):
             tokens=part(self.tokens),
             end=part(self.end),
         )
-
-
-def join_steps(steps: Sequence[Steps]) -> Steps:
-    """Join consecutive steps of one `kind`; their places are left out."""
-    if len(steps) == 1:
-        return steps[0]
-    head = steps[0]
-    return Steps(
-        head.number,
-        np.concatenate([block.began for block in steps]),
-        {name: np.concatenate([block.spent[name] for block in steps]) for name in head.spent},
-        _joined([block.calls for block in steps]),
-        _joined([block.exchanges for block in steps]),
-        [],
-        np.concatenate([block.tokens for block in steps]),
-        np.concatenate([block.end for block in steps]),
-        head.after_pause,
-    )
-
-
-def _joined(calls: Sequence[list[Call]]) -> list[Call]:
-    return [
-        alike[0]._replace(
-            arrived=np.concatenate([call.arrived for call in alike]),
-            exposed=np.concatenate([call.exposed for call in alike]),
-        )
-        for alike in zip(*calls, strict=True)
-    ]
-
-
-def _call_of_step(call: Call, step: int) -> Call:
-    return Call(
-        call.op, call.groups, call.arrived[step], call.exposed[step], call.nbytes, call.times
-    )
 
 
 def _map_call(call: Call, part: Callable[[Any], Any]) -> Call:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from stepwatch.cli.simulate.rows import Place
 from stepwatch.signals.arrays import IntegerMatrix, Matrix, Vector
 from stepwatch.signals.records import Op, Phase
 from tests.verdicts.scenario.plan import FaultKind, Scenario
@@ -31,7 +32,7 @@ from .program import (
     program_of,
     stage_order,
 )
-from .steps import Call, Place, Step, Steps
+from .steps import Call, Step, Steps
 
 NEVER = math.inf
 _FIRST_STEP = 4.0

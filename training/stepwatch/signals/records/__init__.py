@@ -1,12 +1,13 @@
 """Record types: the fixed-size facts that ranks write and segments carry.
 
-`vocabulary` defines their numbers, `fields` each kind's fields, `pieces` the texts that span
-several LIFECYCLE records.
+`vocabulary` defines their numbers, `fields` each kind's fields, `making` new records, `pieces`
+the texts that span several LIFECYCLE records.
 """
 
 from __future__ import annotations
 
 from .fields import BODIES, COMMON, DTYPES, RING_KINDS, UNKNOWN
+from .making import make_rows
 from .pieces import Fact, Link, piece_texts, read_fact, read_link
 from .vocabulary import (
     ENDS,
@@ -79,6 +80,7 @@ __all__ = [
     "ProcessState",
     "StepFlag",
     "Throttle",
+    "make_rows",
     "phase_name",
     "piece_texts",
     "read_fact",
