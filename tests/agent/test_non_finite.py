@@ -48,7 +48,7 @@ def shown(agent: Agent) -> dict[str, float]:
 
 
 def write(rank: Rank, step: int, source: int, nonfinite: int = 1) -> None:
-    body = (source, nonfinite, 0, 0, 0, b"")
+    body = (source, nonfinite, 0, 0, 0, b"", 0, 0)
     rank.ring.write(Kind.NUMERICS, step, time.monotonic_ns(), *body)
 
 

@@ -174,7 +174,7 @@ def _write_step(ring: RingWriter, step: int, noise: np.random.Generator) -> None
         )
     if (step + 1) % EVERY < REPEATS:
         digest, source = int(noise.integers(1 << 63)), NumericsSource.PARAMETERS
-        ring.write(Kind.NUMERICS, step, end, source, 0, digest, 7, 0, b"")
+        ring.write(Kind.NUMERICS, step, end, source, 0, digest, 7, 0, b"", step + 1, 0)
     phases = [jitter(share) for share in (0.002, 0.004, 0.27, 0.53, 0.02)]
     ring.write(
         Kind.STEP, step, end, SECOND, *phases, 0, 0, gather + scatter + reduce, jitter(0.05),

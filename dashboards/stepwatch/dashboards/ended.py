@@ -19,7 +19,12 @@ _DECIDED = f'{OUTCOME}=~"finished|failed"'
 _NONE_ENDED = "none ended"
 _OF_LEARNING = "|".join(
     kind.value
-    for kind in (FindingKind.LOSS_ANOMALY, FindingKind.NON_FINITE, FindingKind.SILENT_CORRUPTION)
+    for kind in (
+        FindingKind.LOSS_ANOMALY,
+        FindingKind.NON_FINITE,
+        FindingKind.SILENT_CORRUPTION,
+        FindingKind.REPLICA_DRIFT,
+    )
 )
 
 # Two collectors may briefly disagree on a job's class, and a join must match one.

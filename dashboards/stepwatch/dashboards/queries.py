@@ -87,7 +87,12 @@ _PROBE = PROBE_UP.labels[-1]
 
 _NUMBERS = "|".join(
     kind.value
-    for kind in (FindingKind.NON_FINITE, FindingKind.SILENT_CORRUPTION, FindingKind.LOSS_ANOMALY)
+    for kind in (
+        FindingKind.NON_FINITE,
+        FindingKind.SILENT_CORRUPTION,
+        FindingKind.REPLICA_DRIFT,
+        FindingKind.LOSS_ANOMALY,
+    )
 )
 
 

@@ -7,6 +7,7 @@ from stepwatch.signals.names import (
     ALERT_HANG,
     ALERT_LOSS_ANOMALY,
     ALERT_NON_FINITE,
+    ALERT_REPLICA_DRIFT,
     ALERT_SILENT_CORRUPTION,
     ALERT_STRAGGLER,
     ALERT_TELEMETRY_LOST,
@@ -208,7 +209,12 @@ def numbers(thresholds: Thresholds) -> Section:
         "Open incidents about loss, values that are not finite, and replicas that differ.",
     )
     panel = number(anomalies, Line(queries.NUMBER_INCIDENTS, legend(KIND)), ANY).height(8)
-    alerts = (ALERT_NON_FINITE, ALERT_SILENT_CORRUPTION, ALERT_LOSS_ANOMALY)
+    alerts = (
+        ALERT_NON_FINITE,
+        ALERT_SILENT_CORRUPTION,
+        ALERT_REPLICA_DRIFT,
+        ALERT_LOSS_ANOMALY,
+    )
     return Section(
         "Numbers",
         [

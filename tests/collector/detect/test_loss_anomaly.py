@@ -73,7 +73,7 @@ def test_a_spike_that_came_back_is_found_where_its_end_was_not_looked_at_before(
     for lately in (580, 589):
         (finding,) = findings_of(losses, lately=lately)
         assert (finding.cause, finding.began_step) == ("loss-spike", 580)
-        assert "jumped in steps 580 to 589" in finding.summary
+        assert "jumped since step 580 until step 589" in finding.summary
         assert finding.summary.endswith("since step 590 it is back")
     assert findings_of(losses, lately=590) == []
 

@@ -42,13 +42,17 @@ SAME = dict.fromkeys(range(4), 5)
 def test_the_minority_is_wrong() -> None:
     (finding,) = detect([dispute([5, 5, 6, 5])], LIMITS)
     assert (finding.rank, finding.began_step, finding.cause) == (2, 15, Cause.REPLICA_MISMATCH)
-    assert "between steps 7 and 15" in finding.summary
+    assert "since step 15" in finding.summary
+    assert (finding.evidence[0].name, finding.evidence[0].text) == (
+        "last step with equal digests",
+        "7",
+    )
 
 
 def test_digests_are_shown_to_their_last_bit() -> None:
     right, wrong = 0xFEDC_BA98_7654_3210, 0xFEDC_BA98_7654_3211
     (finding,) = detect([dispute([right, right, wrong])], LIMITS)
-    assert [row.text for row in finding.evidence] == [
+    assert [row.text for row in finding.evidence[1:]] == [
         "fedcba9876543210",
         "fedcba9876543210",
         "fedcba9876543211",

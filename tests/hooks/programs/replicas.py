@@ -1,7 +1,8 @@
-"""A tiny trainer in three ways, with one fault: what a bare loop with three lines looks like."""
+"""A tiny trainer in several ways, with one fault: what a bare loop with three lines looks like."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -9,12 +10,18 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook as local_sgd
+from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import PostLocalSGDOptimizer
 
 from stepwatch.hooks import Watch
+from stepwatch.hooks.auto import follow
 
 WAY, STEPS = os.environ["WAY"], int(os.environ["STEPS"])
+PERIOD, WARMUP = int(os.environ.get("PERIOD", "0")), int(os.environ.get("WARMUP", "0"))
+"""Steps between two averagings of the parameters, and with exchanged gradients before."""
 
 
 def place(name: str) -> tuple[int, int]:
@@ -41,7 +48,9 @@ def parallel(model: Model) -> Any:
     """The model as the way under test wraps it."""
     if WAY.startswith("ddp"):
         view = WAY == "ddp-view"
-        return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=view)
+        return torch.nn.parallel.DistributedDataParallel(
+            model, gradient_as_bucket_view=view, init_sync="UNEQUAL" not in os.environ
+        )
     if WAY in ("fsdp2", "hsdp"):
         shape, names = ((4,), ("shard",)) if WAY == "fsdp2" else ((2, 2), ("replicate", "shard"))
         mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
@@ -50,26 +59,63 @@ def parallel(model: Model) -> Any:
     return model
 
 
+def with_local_sgd(model: Any, optimizer: Any) -> Any:
+    """The optimizer of torch's local SGD: each rank keeps its gradients after the warm-up."""
+    torch_sgd: Any = local_sgd
+    groups: Any = dist
+    own, _ = groups.new_subgroups(group_size=1)
+    state = torch_sgd.PostLocalSGDState(None, own, WARMUP)
+    model.register_comm_hook(state, torch_sgd.post_localSGD_hook)
+    averager = PeriodicModelAverager(period=PERIOD, warmup_steps=WARMUP)
+    return PostLocalSGDOptimizer(optimizer, averager)
+
+
+def average(model: Any, number: int) -> None:
+    """Average the parameters by hand at the end of each period."""
+    if WAY == "ddp-no-sync" and number >= WARMUP and (number + 1) % PERIOD == 0:
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.data)
+            parameter.data /= dist.get_world_size()
+
+
+def forward(model: Any, rank: int, number: int, inputs: torch.Tensor) -> torch.Tensor:
+    """The outputs; a bad batch raises."""
+    if (rank, number) == place("SKIP"):
+        raise ValueError("bad batch")
+    output: torch.Tensor = (model.module if WAY == "ddp-module" else model)(inputs)
+    return output
+
+
 def main() -> None:
     """Train; write this rank's losses."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank = dist.get_rank()
-    torch.manual_seed(0)
+    torch.manual_seed(rank if "UNEQUAL" in os.environ else 0)
+    watch = Watch.from_env(job="tiny")
+    if "AUTO" in os.environ:
+        follow(watch, boundaries=False)
     model = Model()
     model_watched = parallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     scale = float(os.environ.get("SCALE", "0"))
     scaler = torch.amp.GradScaler("cpu", init_scale=scale or 1.0, enabled=bool(scale))
     half = torch.autocast("cpu", torch.float16, enabled=bool(scale))
-    watch = Watch.from_env(job="tiny")
-    watch.attach(model=model_watched)
+    if WAY == "ddp-local-sgd":
+        optimizer = with_local_sgd(model_watched, optimizer)
+    if "AUTO" not in os.environ:
+        watched = optimizer if "OPTIMIZER" in os.environ else None
+        watch.attach(model=model_watched, optimizer=watched)
     losses = []
-    for number in range(STEPS):
-        with watch.step(tokens=4) as step:
+    skipped = int(rank == place("SKIP")[0])  # one step more: its replicas wait for as many updates
+    for number in range(STEPS + skipped):
+        keep = WAY == "ddp-no-sync" and number >= WARMUP
+        waits = WAY == "ddp-accumulate" and (number + 1) % PERIOD > 0
+        no_sync = model_watched.no_sync() if keep or waits else contextlib.nullcontext()
+        with contextlib.suppress(ValueError), watch.step(tokens=4) as step, no_sync:
             inputs = torch.randn(4, 32, generator=torch.Generator().manual_seed(99 * number + rank))
             with step.phase("forward"), half:
-                output = model_watched(inputs)
+                output = forward(model_watched, rank, number, inputs)
                 if (rank, number) == place("BAD"):
                     poison: Any = Poison
                     output = poison.apply(output)
@@ -80,9 +126,11 @@ def main() -> None:
             if WAY == "own":
                 for parameter in model.parameters():
                     dist.all_reduce(parameter.grad)
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
+            if not waits:
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+            average(model, number)
             if (rank, number) == place("FLIP"):
                 weight: Any = model.first.weight
                 local = getattr(weight, "_local_tensor", weight).detach()

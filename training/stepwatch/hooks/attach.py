@@ -44,7 +44,7 @@ def attach_all(instruments: Instruments, model: Any, optimizer: Any, schedule: A
         instruments.digests.follow(root)
     for entry in _listed(optimizer):
         evaluation, rates = instruments.pauses.evaluation, instruments.learning_rates
-        watch_optimizer(recorder, evaluation, rates, entry)
+        watch_optimizer(recorder, evaluation, rates, instruments.replica_updates, entry)
         instruments.pauses.follow_optimizer(entry)
     if schedule is not None:
         watch_schedule(instruments, schedule)

@@ -14,6 +14,7 @@ from .models.forward_backward import ForwardBackward
 from .numerics.digests import Digests
 from .numerics.late_records import LateRecords
 from .numerics.non_finite import Numerics
+from .numerics.replica_updates import ReplicaUpdates
 from .pauses.pauses import Pauses
 from .profiles.profiler import StepProfiler
 from .recorder.recorder import Recorder
@@ -32,7 +33,8 @@ class Instruments:
         self.late = LateRecords(recorder)
         self.metrics = Metrics(recorder, self.late)
         self.learning_rates = LearningRates(self.metrics)
-        self.digests = Digests(recorder, self.groups)
+        self.replica_updates = ReplicaUpdates()
+        self.digests = Digests(recorder, self.groups, self.replica_updates)
         self.memory = DeviceMemory(recorder)
         self.microbatches = MicrobatchSamples(recorder)
         self.checkpoints = CheckpointQueue(recorder)

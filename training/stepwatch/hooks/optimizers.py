@@ -9,6 +9,7 @@ from typing import Any
 from stepwatch.signals.records import Phase
 
 from .metrics.learning_rates import LearningRates
+from .numerics.replica_updates import ReplicaUpdates
 from .pauses.evaluation import Evaluation
 from .recorder.recorder import Recorder
 
@@ -16,11 +17,16 @@ _OPTIMIZER = int(Phase.OPTIMIZER)
 
 
 def watch_optimizer(
-    recorder: Recorder, evaluation: Evaluation, rates: LearningRates, optimizer: Any
+    recorder: Recorder,
+    evaluation: Evaluation,
+    rates: LearningRates,
+    updates: ReplicaUpdates,
+    optimizer: Any,
 ) -> None:
     """Wrap `optimizer.step`, once; a call inside the phase `optimizer` counts with that phase.
 
-    A step is a sign of training: it ends an `evaluation`. Its learning rates go to `rates`.
+    A step is a sign of training: it ends an `evaluation`. Its learning rates go to `rates`, and
+    `updates` counts it.
 
     Raises:
         AttributeError: the object has no `step`.
@@ -41,6 +47,7 @@ def watch_optimizer(
             evaluation.ends()
         if timeline is not None and recorder.thread.is_current():
             rates.note(_self)
+            updates.note_update()
         if timeline is None or timeline.bucket == _OPTIMIZER or not recorder.thread.is_current():
             return inner(*args, **kwargs)
         timeline.enter(_OPTIMIZER)

@@ -41,6 +41,17 @@ _TEXTS = (
         "Run `stepwatch incidents`: it names the rank and the step. Protect the newest "
         "checkpoint before that step from deletion, and drain the node.",
     ),
+    # The run trains several models and looks healthy: each step until the code changes is wasted. A
+    # rank that skipped steps only informs (`cost.toml`).
+    AlertText(
+        FindingKind.REPLICA_DRIFT,
+        Severity.PAGE,
+        "its replicas train different models",
+        "Data-parallel replicas have differed since the first comparison of their parameters.",
+        "Each replica trains on its part of the data alone. A checkpoint holds one of them.",
+        "Run `stepwatch incidents`: it says if they exchange gradients. Stop the job, and look for "
+        "a forward past DistributedDataParallel.",
+    ),
     # A restart from a checkpoint costs minutes and frees the memory; a crash loop has its own
     # alert.
     AlertText(

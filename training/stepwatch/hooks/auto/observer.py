@@ -171,6 +171,7 @@ class LoopObserver:
             self._count_on(optimizer)
         self._stepping = weakref.ref(optimizer)
         self._steps.instruments.learning_rates.note(optimizer)
+        self._steps.instruments.replica_updates.note_update()
         self._pauses.follow_optimizer(optimizer)
         self._evaluation.ends()
         if closure:

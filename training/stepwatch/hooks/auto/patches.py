@@ -110,6 +110,14 @@ class Patches:
             return output
 
         parallel.forward = forward
+        build = parallel.__init__
+
+        @functools.wraps(build)
+        def __init__(model: Any, *args: Any, **kwargs: Any) -> None:
+            build(model, *args, **kwargs)
+            router.wrapped(model)
+
+        parallel.__init__ = __init__
 
 
 def _timed_data(

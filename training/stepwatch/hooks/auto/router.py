@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import weakref
 from collections.abc import Mapping
+from typing import Any
 
 from stepwatch.hooks.collectives.calls import calls
 from stepwatch.hooks.collectives.process_groups import has_distributed
@@ -30,6 +32,7 @@ class Router:
         self.observer: LoopObserver | None = None
         self._watch: Watch | None = None
         self._owner = ""
+        self._models: weakref.WeakSet[Any] = weakref.WeakSet()
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def training(self) -> LoopObserver | None:
@@ -37,6 +40,13 @@ class Router:
         if self.observer is None and self._owner:
             self._make()
         return self.observer
+
+    @guarded()
+    def wrapped(self, model: Any) -> None:
+        """Note that DistributedDataParallel wrapped a `model`; it may never be called itself."""
+        self._models.add(model)
+        if self._watch is not None:
+            self._watch.instruments.digests.follow(model)
 
     def wait_for_training(self, owner: str) -> None:
         """Create a Watch at the first sign of training and name this process in `owner`."""
@@ -59,6 +69,8 @@ class Router:
         self._watch = watch
         self.observer = LoopObserver(watch.steps, boundaries=boundaries)
         self._follow_calls(watch)
+        for model in self._models:
+            watch.instruments.digests.follow(model)
         return self.observer
 
     @guarded()

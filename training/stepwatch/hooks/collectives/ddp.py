@@ -20,6 +20,7 @@ from stepwatch.hooks.gradients import in_eager_backward, queue
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.hooks.models.module_hooks import ModuleHook
+from stepwatch.hooks.numerics.replica_updates import keeps_gradients
 from stepwatch.signals.records import NumericsSource, Op
 
 from .process_groups import has_group_hooks
@@ -93,11 +94,14 @@ class ReducerWait:
         import torch
         from torch.nn.parallel.distributed import _find_tensors
 
-        if not module.require_backward_grad_sync or not torch.is_grad_enabled():
-            return
-        if self._recorder.timeline is None:
+        if not torch.is_grad_enabled() or self._recorder.timeline is None:
             return
         if not self._recorder.thread.is_current():
+            return
+        number = self._instruments.groups.number(module.process_group)
+        step = self._recorder.step_number
+        self._instruments.replica_updates.note_forward(number, step, keeps_gradients(module))
+        if not module.require_backward_grad_sync:
             return
         self.adopt(module)
         self._queued = False

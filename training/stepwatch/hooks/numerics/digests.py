@@ -23,9 +23,10 @@ from stepwatch.hooks.accelerators import is_capturing
 from stepwatch.hooks.communication.groups import GroupNumbers
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
-from stepwatch.signals.records import Kind, NumericsSource
+from stepwatch.signals.records import UNKNOWN_EXCHANGES, Kind, NumericsSource
 
 from .deferred_scalars import DeviceTensor
+from .replica_updates import ReplicaUpdates
 
 EVERY = 8
 """Steps from one part to the next: two records each, within the budget of 200 B per rank-step."""
@@ -52,9 +53,13 @@ class Piece(NamedTuple):
 
 
 class _Shared(NamedTuple):
-    """Parameters of this rank that the other ranks in `group` hold too, cut into parts."""
+    """Parameters of this rank that the other ranks in `group` hold too, cut into parts.
+
+    `is_counted`: all are DistributedDataParallel's, whose exchanges are counted.
+    """
 
     group: int
+    is_counted: bool
     tensors: list[weakref.ref[Any]]
     parts: list[list[Piece]]
 
@@ -63,16 +68,18 @@ class _Pending(NamedTuple):
     step: int
     group: int
     part: int
+    updates: tuple[int, int]
     digest: DeviceTensor
 
 
 class Digests:
     """Digests the models' parameters, a part at a time."""
 
-    def __init__(self, recorder: Recorder, groups: GroupNumbers) -> None:
+    def __init__(self, recorder: Recorder, groups: GroupNumbers, updates: ReplicaUpdates) -> None:
         self.guard = recorder.guard
         self._ring = recorder.ring
         self._groups = groups
+        self._updates = updates
         self._models: list[weakref.ref[Any]] = []
         self._shared: list[_Shared] | None = None
         self._pending: deque[_Pending] = deque()
@@ -101,10 +108,12 @@ class Digests:
         for shared in self._shared:
             part = (step + 1) // EVERY % len(shared.parts)
             digest = self._digest_of(shared, part)
+            counted = shared.is_counted
+            updates = self._updates.take(shared.group) if counted else (UNKNOWN_EXCHANGES, 0)
             if isinstance(digest, DeviceTensor):
-                self._pending.append(_Pending(step, shared.group, part, digest))
+                self._pending.append(_Pending(step, shared.group, part, updates, digest))
             elif digest is not None:
-                self._write(step, now_ns, shared.group, part, digest)
+                self._write(step, now_ns, shared.group, part, updates, digest)
 
     def _digest_of(self, shared: _Shared, part: int) -> int | DeviceTensor | None:
         """Return the step's digest; None after an allocation failure, for good.
@@ -125,17 +134,20 @@ class Digests:
     def _write_pending(self, pending: _Pending, now_ns: int) -> None:
         if pending.digest.ready():
             value = int(pending.digest.host())
-            self._write(pending.step, now_ns, pending.group, pending.part, value)
+            self._write(pending.step, now_ns, pending.group, pending.part, pending.updates, value)
 
-    def _write(self, step: int, now_ns: int, group: int, part: int, digest: int) -> None:
+    def _write(
+        self, step: int, now_ns: int, group: int, part: int, updates: tuple[int, int], digest: int
+    ) -> None:
         if self._ring is not None:
             source = int(NumericsSource.PARAMETERS)
             self._ring.write(
-                Kind.NUMERICS, step, now_ns, source, 0, digest & _MASK, group, part, b""
+                Kind.NUMERICS, step, now_ns, source, 0, digest & _MASK, group, part, b"", *updates
             )
 
     def _find_shared(self) -> Iterator[_Shared]:
         by_group: dict[int, list[Any]] = {}
+        uncounted: set[int] = set()
         visited: set[int] = set()
         for reference in self._models:
             model = reference()
@@ -143,7 +155,10 @@ class Digests:
                 for parameter, group in _replicated(module):
                     if id(parameter) not in visited and _flat(parameter) is not None:
                         visited.add(id(parameter))
-                        by_group.setdefault(self._groups.number(group), []).append(parameter)
+                        number = self._groups.number(group)
+                        by_group.setdefault(number, []).append(parameter)
+                        if hasattr(parameter, "placements"):
+                            uncounted.add(number)
         for number, parameters in sorted(by_group.items()):
             sizes = [
                 (_local(parameter).numel(), _local(parameter).element_size())
@@ -151,7 +166,8 @@ class Digests:
             ]
             parts = cut(sizes)
             if parts:
-                yield _Shared(number, [weakref.ref(parameter) for parameter in parameters], parts)
+                references = [weakref.ref(parameter) for parameter in parameters]
+                yield _Shared(number, number not in uncounted, references, parts)
 
 
 def cut(sizes: Iterable[tuple[int, int]]) -> list[list[Piece]]:

@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 from stepwatch.hooks.accelerators import is_capturing
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
-from stepwatch.signals.records import LOSS_SCALED, Kind, NumericsSource, text_bytes
+from stepwatch.signals.records import (
+    LOSS_SCALED,
+    UNKNOWN_EXCHANGES,
+    Kind,
+    NumericsSource,
+    text_bytes,
+)
 
 from .deferred_scalars import DeviceTensor
 from .loss_scalers import LossScalers
@@ -173,7 +179,8 @@ class Numerics:
             for (bad_step, source), bad in self.bad.items():
                 text = text_bytes(bad.name, _TEXT_BYTES)
                 source |= scaled if source != NumericsSource.LOSS else 0
-                ring.write(Kind.NUMERICS, bad_step, now_ns, source, bad.tensors, 0, 0, 0, text)
+                digest = (0, 0, 0, text, UNKNOWN_EXCHANGES, 0)
+                ring.write(Kind.NUMERICS, bad_step, now_ns, source, bad.tensors, *digest)
         self.bad.clear()
 
 

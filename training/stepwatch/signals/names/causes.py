@@ -54,6 +54,10 @@ class Cause(StrEnum):
     NON_FINITE_GRADIENT = "non-finite-gradient"
     NON_FINITE_LOSS = "non-finite-loss"
     REPLICA_MISMATCH = "replica-mismatch"
+    # Replicas that train apart: a difference from the code, not from a device.
+    NO_GRADIENT_EXCHANGE = "no-gradient-exchange"
+    DIFFERENT_START = "different-start"
+    SKIPPED_STEPS = "skipped-steps"
     HOST_MEMORY = "host-memory"
     DEVICE_MEMORY = "device-memory"
     # Problems that probes found on the rank's node.

@@ -16,6 +16,7 @@ ALERT_SLOW_COLLECTIVE = "TrainingSlowCollective"
 ALERT_LOSS_ANOMALY = "TrainingLossAnomaly"
 ALERT_NON_FINITE = "TrainingNonFinite"
 ALERT_SILENT_CORRUPTION = "TrainingSilentCorruption"
+ALERT_REPLICA_DRIFT = "TrainingReplicaDrift"
 ALERT_MEMORY_GROWTH = "TrainingMemoryGrowth"
 ALERT_CHECKPOINT_STALL = "TrainingCheckpointStall"
 ALERT_THROUGHPUT_REGRESSION = "TrainingThroughputRegression"
@@ -47,6 +48,7 @@ class FindingKind(Enum):
     LOSS_ANOMALY = "loss-anomaly"
     NON_FINITE = "non-finite"
     SILENT_CORRUPTION = "silent-corruption"
+    REPLICA_DRIFT = "replica-drift"
     MEMORY_GROWTH = "memory-growth"
     CHECKPOINT_STALL = "checkpoint-stall"
     THROUGHPUT_REGRESSION = "throughput-regression"
@@ -67,6 +69,7 @@ ALERT_OF: dict[FindingKind, str] = {
     FindingKind.LOSS_ANOMALY: ALERT_LOSS_ANOMALY,
     FindingKind.NON_FINITE: ALERT_NON_FINITE,
     FindingKind.SILENT_CORRUPTION: ALERT_SILENT_CORRUPTION,
+    FindingKind.REPLICA_DRIFT: ALERT_REPLICA_DRIFT,
     FindingKind.MEMORY_GROWTH: ALERT_MEMORY_GROWTH,
     FindingKind.CHECKPOINT_STALL: ALERT_CHECKPOINT_STALL,
     FindingKind.THROUGHPUT_REGRESSION: ALERT_THROUGHPUT_REGRESSION,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .vocabulary import METRICS_PER_ROW, PHASE_NAMES, Kind
+from .vocabulary import METRICS_PER_ROW, PHASE_NAMES, UNKNOWN_EXCHANGES, Kind
 
 _Value = int | float | bytes
 _Field = tuple[str, str, _Value]
@@ -95,6 +95,8 @@ _BODIES: dict[Kind, list[_Field]] = {
     ],
     # Sampled, and in every step in which a rank itself held non-finite values. Replicas with
     # different `digest` for the same step, group and part do not agree; group 0 is not a digest.
+    # `exchanges` counts the rank's updates from gradients that the group exchanged, `local_updates`
+    # those since the previous digest from gradients that the trainer kept on the rank.
     Kind.NUMERICS: [
         ("source", "<u2", 0),
         ("nonfinite", "<u4", 0),
@@ -102,6 +104,8 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("digest_group", "<u4", 0),
         ("digest_part", "<u4", 0),
         ("text", "S40", b""),
+        ("exchanges", "<u4", UNKNOWN_EXCHANGES),
+        ("local_updates", "<u2", 0),
     ],
     # The memory of the rank's device as its allocator counts it, sampled; `limit` 0 is unknown.
     Kind.MEMORY: [

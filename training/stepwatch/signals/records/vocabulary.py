@@ -184,6 +184,8 @@ LOSS_SCALED = 1 << 8
 then; the scaler skips that step.
 """
 
+UNKNOWN_EXCHANGES = 0xFFFFFFFF
+"""The `exchanges` in a NUMERICS record of a rank whose exchanges of gradients are not counted."""
 SCALER_STEPS = 48
 """Consecutive steps that a loss scaler may skip.
 

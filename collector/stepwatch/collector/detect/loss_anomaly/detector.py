@@ -215,7 +215,7 @@ def _risen(cause: Cause, verb: str, steps: Integers, rise: Rise) -> Finding:
     errors = (rise.now - rise.baseline) / rise.noise if rise.noise > 0 else math.inf
     when, recovery = f"since step {first}", ""
     if rise.ended < len(steps):
-        when = f"in steps {first} to {steps[rise.ended - 1]}"
+        when = f"since step {first} until step {steps[rise.ended - 1]}"
         recovery = f"; since step {steps[rise.ended]} it is back"
     summary = f"the loss {verb} {when}: {rise.now:.4g}, baseline {rise.baseline:.4g}{recovery}"
     evidence = (

@@ -151,7 +151,7 @@ def _finding(
         ranks_label = f"{len(ranks)} ranks at once ({numbers_text(ranks)}) were the first to hold"
     where = _SOURCES[source][len(ranks) > 1]
     summary = (
-        f"{ranks_label} a value that is not finite, in {where}{place} of step {step}. What the "
+        f"{ranks_label} a value that is not finite since step {step}, in {where}{place}. What the "
         "others hold since then came from there"
     )
     evidence = tuple(

@@ -1,8 +1,8 @@
 """Silent corruption: a replica whose parameters differ from the other replicas'.
 
 Data-parallel replicas hold the same bits, and a flipped bit stays flipped: a part that differs in
-two comparisons is proof. If more than two replicas have no majority, they are not meant to agree
-(local SGD, ranks that number steps differently).
+two comparisons is proof. If more than two replicas have no majority, they are not meant to agree.
+Differences by plan or by the code are no disputes (`state/trackers/replicas.py`).
 """
 
 from __future__ import annotations
@@ -83,11 +83,6 @@ def minority(dispute: Comparison, limits: Thresholds) -> list[int]:
 
 
 def _finding(dispute: Comparison, rank: int) -> Finding:
-    since = (
-        f"since step {dispute.first_step}"
-        if dispute.agreed_step < 0
-        else f"between steps {dispute.agreed_step} and {dispute.first_step}"
-    )
     if rank == NO_RANK:
         named = " or ".join(str(number) for number in dispute.ranks[:RANKS_NAMED].tolist())
         subject = f"rank {named} holds"
@@ -95,10 +90,15 @@ def _finding(dispute: Comparison, rank: int) -> Finding:
     else:
         subject, doubt = f"rank {rank} holds", ""
     summary = (
-        f"{subject} parameters that differ from its replicas' (ranks {dispute.members}), "
-        f"{since}{doubt}. Nothing reported an error"
+        f"{subject} parameters that differ from its replicas' (ranks {dispute.members}) "
+        f"since step {dispute.first_step}{doubt}. Nothing reported an error"
     )
-    evidence = tuple(
+    agreed = dispute.agreed_step
+    before = (
+        text_evidence("last step with equal digests", str(agreed) if agreed >= 0 else "unknown",
+                      f"part {dispute.part}, first difference in step {dispute.first_step}"),
+    )  # fmt: skip
+    evidence = before + tuple(
         text_evidence(f"digest of part {dispute.part} on rank {replica}", f"{digest:016x}",
              f"the other replicas of ranks {dispute.members} in step {dispute.step}")
         for replica, digest in list(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
 from stepwatch.collector.state.trackers.communication.collective_records import Group
+from stepwatch.collector.state.trackers.replicas import Comparison, Replicas
 from stepwatch.signals.records import DTYPES, LOSS_SCALED, Kind, NumericsSource
 from stepwatch.signals.wire import Rows
 
@@ -17,28 +16,7 @@ MAX_SCALED, MAX_SCALED_OF_STEP = 8192, 64
 """Maximum rows for scaled losses' gradients, the newest, and per step: one rank or many."""
 MAX_PENDING = 1 << 18
 """Maximum digests that wait for other replicas; above it the lowest steps' digests go."""
-MAX_PARTS = 1 << 16
-"""Maximum remembered parts of groups; further ones are not compared."""
 _ROW = DTYPES[Kind.NUMERICS]
-
-
-class Comparison(NamedTuple):
-    """A disagreement between a group's replicas on one part of the parameters.
-
-    `ranks` and `digests` (replicas,) are the reports in `step`. `first_step` is the first
-    comparison that differed, `agreed_step` the last earlier one with agreement, -1 if unknown.
-    `members` is the group's ranks as text, `previous` this part's previous comparison, if it
-    differed too.
-    """
-
-    members: str
-    part: int
-    step: int
-    first_step: int
-    agreed_step: int
-    ranks: np.ndarray[tuple[int], np.dtype[np.int32]]
-    digests: np.ndarray[tuple[int], np.dtype[np.uint64]]
-    previous: Comparison | None = None
 
 
 class Numerics(Tracker):
@@ -51,14 +29,10 @@ class Numerics(Tracker):
         self.bad: Rows = np.zeros(0, dtype=_ROW)
         self.scaled: Rows = np.zeros(0, dtype=_ROW)
         """Like `bad`, for gradients whose loss was scaled: healthy unless they persist."""
-        self.disputes: dict[tuple[int, int], Comparison] = {}
-        """Newest comparison for each (group, part) whose replicas disagree."""
+        self.replicas = Replicas()
         self._pending: Rows = np.zeros(0, dtype=_ROW)
         self._fresh = False
         self._groups_known = 0
-        self._agreed: dict[tuple[int, int], int] = {}
-        self._groups_agreed: dict[int, int] = {}
-        self._groups_differed: dict[int, int] = {}
 
     @property
     def cells(self) -> int:
@@ -98,7 +72,7 @@ class Numerics(Tracker):
         if len(self._pending) and (self._fresh or len(groups) != self._groups_known):
             self._compare(groups)
             self._fresh, self._groups_known = False, len(groups)
-        return list(self.disputes.values())
+        return list(self.replicas.disputes.values())
 
     def _compare(self, groups: dict[int, Group]) -> None:
         rows = self._pending
@@ -115,45 +89,9 @@ class Numerics(Tracker):
         )
         for index in np.flatnonzero(complete):
             part = rows[starts[index] : starts[index] + counts[index]]
-            self._judge(part, groups[int(part["digest_group"][0])].ranks, agree=bool(agrees[index]))
+            members = groups[int(part["digest_group"][0])].ranks
+            self.replicas.compare(part, members, agree=bool(agrees[index]))
         self._pending = rows[np.repeat(~complete, counts)]
-
-    def _judge(self, rows: Rows, members: str, *, agree: bool) -> None:
-        group, part, step = (int(rows[n][0]) for n in ("digest_group", "digest_part", "step"))
-        key = (group, part)
-        if agree:
-            if key in self._agreed or len(self._agreed) < MAX_PARTS:
-                self._agreed[key] = max(step, self._agreed.get(key, -1))
-            self._groups_agreed[group] = min(step, self._groups_agreed.get(group, step))
-            dispute = self.disputes.get(key)
-            if dispute is not None and dispute.step < step:
-                del self.disputes[key]
-            return
-        self._groups_differed[group] = min(step, self._groups_differed.get(group, step))
-        if self._are_replicas(group, len(rows)):
-            agreed = self._agreed.get(key, -1)
-            ranks, digests = rows["rank"].copy(), rows["digest"].copy()
-            self._dispute(key, Comparison(members, part, step, step, agreed, ranks, digests))
-
-    def _are_replicas(self, group: int, size: int) -> bool:
-        """Return whether ranks that differ now should agree.
-
-        Ranks that only average parameters now and then never agreed, or, in a group of two,
-        differed before they agreed.
-        """
-        agreed = self._groups_agreed.get(group)
-        return agreed is not None and (size > 2 or self._groups_differed[group] > agreed)
-
-    def _dispute(self, key: tuple[int, int], fresh: Comparison) -> None:
-        dispute = self.disputes.get(key)
-        if dispute is not None and dispute.step < fresh.step:
-            previous = dispute._replace(previous=None)
-            first = dispute.first_step
-            self.disputes[key] = fresh._replace(first_step=first, previous=previous)
-        elif dispute is not None:
-            self.disputes[key] = dispute._replace(first_step=min(dispute.first_step, fresh.step))
-        elif len(self.disputes) < MAX_PARTS:
-            self.disputes[key] = fresh
 
 
 def _lowest(rows: Rows) -> Rows:

@@ -10,6 +10,7 @@ _OF_LEARNING = (
     FindingKind.LOSS_ANOMALY,
     FindingKind.NON_FINITE,
     FindingKind.SILENT_CORRUPTION,
+    FindingKind.REPLICA_DRIFT,
 )
 
 
