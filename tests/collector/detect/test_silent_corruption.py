@@ -12,7 +12,8 @@ from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.collector.detect.silent_corruption import detect
 from stepwatch.collector.state.trackers import numerics as numerics_module
 from stepwatch.collector.state.trackers.communication.collective_records import Group
-from stepwatch.collector.state.trackers.numerics import MAX_BAD, MAX_PENDING, Comparison, Numerics
+from stepwatch.collector.state.trackers.numerics import MAX_BAD, MAX_PENDING, Numerics
+from stepwatch.collector.state.trackers.replicas import Comparison
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import DTYPES, Kind, NumericsSource
 from stepwatch.signals.wire import Rows

@@ -15,7 +15,8 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK, Finding, build_finding, text_evidence
 from stepwatch.collector.detect.registry import Detector, When
-from stepwatch.collector.state.trackers.numerics import Comparison, Numerics
+from stepwatch.collector.state.trackers.numerics import Numerics
+from stepwatch.collector.state.trackers.replicas import Comparison
 from stepwatch.signals.names import Cause, FindingKind
 
 RANKS_NAMED = 8
