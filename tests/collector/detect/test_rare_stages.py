@@ -46,6 +46,14 @@ def test_stages_that_are_slow_in_one_step_of_ten_are_found(
     assert 0.05 < rare_stages[0].lost < 0.3
 
 
+def test_a_stage_that_is_slow_by_half_as_much_in_the_same_steps_is_named_with_it() -> None:
+    """One node's stages are one incident, though one of them is not beyond chance by itself."""
+    assert slow(varied_window(), [1], 10, 1.45) == []
+    step_window = varied_window()
+    assert [stage.stage for stage in slow(step_window, [0], 10, 1.8)] == [0]
+    assert {stage.stage for stage in slow(step_window, [1], 10, 1.45)} == {0, 1}
+
+
 def test_what_has_ended_is_not_found() -> None:
     later = varied_window()
     assert slow(later.select(np.arange(STEPS)), [2], 10, 3.0)

@@ -112,7 +112,27 @@ def find_rare(window: Window) -> list[RareStage]:
                 lost=_lost(seconds, hits),
                 log_odds=float(odds[column]),
             )
+    if rare_by_column:
+        _add_those_like(
+            max(rare_by_column, key=lambda column: rare_by_column[column].log_odds),
+            excess,
+            rare_by_column,
+        )
     return sorted(rare_by_column.values(), key=lambda rare: -rare.lost)
+
+
+def _add_those_like(surest: int, excess: Matrix, rare_by_column: dict[int, RareStage]) -> None:
+    """Add stages whose mean excess in the hits of `surest` is at least half of its own.
+
+    This names one node's stages together from the beginning.
+    """
+    surest_stage = rare_by_column[surest]
+    means = excess[surest_stage.hits].mean(axis=0)
+    numbers = np.unique(surest_stage.window.stage)
+    for column in np.flatnonzero(means >= means[surest] / 2).tolist():
+        if column not in rare_by_column:
+            phase = _phase(surest_stage.window, int(numbers[column]), surest_stage.hits)
+            rare_by_column[column] = surest_stage._replace(stage=int(numbers[column]), phase=phase)
 
 
 def _excess(window: Window) -> Matrix:
