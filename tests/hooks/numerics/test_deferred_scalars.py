@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from stepwatch.hooks import Watch
-from stepwatch.hooks.numerics import deferred_scalars
 from stepwatch.signals.records import Kind
 from tests.hooks.conftest import rows_in
 
@@ -91,57 +90,3 @@ def test_a_value_given_later_replaces_and_none_keeps(watch: Watch, rings: Path) 
         step.record(loss=2.0)
     (row,) = rows_in(rings, Kind.STEP)
     assert (row["loss"], row["grad_norm"]) == (2.0, 3.0)
-
-
-class Event:
-    """An event that passes when the test says so."""
-
-    def __init__(self) -> None:
-        self.passed = False
-
-    def query(self) -> bool:
-        return self.passed
-
-
-class Owner(deferred_scalars.DeviceScalar):
-    """A scalar that takes a slot, without a device."""
-
-    def __init__(self, slots: deferred_scalars.Slots, dtype: Any = torch.float32) -> None:
-        self.memory = slots.take(self, dtype)
-
-
-@pytest.fixture
-def slots(monkeypatch: pytest.MonkeyPatch) -> deferred_scalars.Slots:
-    """Three slots in pageable memory."""
-    monkeypatch.setattr(deferred_scalars, "MOST_SCALARS", 3)
-    monkeypatch.setattr(
-        deferred_scalars, "_pinned", lambda shape, dtype: torch.zeros(shape, dtype=dtype)
-    )
-    return deferred_scalars.Slots()
-
-
-def test_scalars_have_their_own_slots(slots: deferred_scalars.Slots) -> None:
-    kinds = torch.float32, torch.float64, torch.bfloat16
-    owners = [Owner(slots, kind) for kind in kinds]
-    for number, owner in enumerate(owners):
-        owner.memory.fill_(number + 1.5)
-    assert [(o.memory.dtype, float(o.memory)) for o in owners] == [
-        (kind, number + 1.5) for number, kind in enumerate(kinds)
-    ]
-
-
-def test_a_slot_is_free_after_its_scalar_and_its_copy(slots: deferred_scalars.Slots) -> None:
-    owners = [Owner(slots) for _ in range(3)]
-    assert Owner(slots).memory is None  # slot 0 has an owner
-    event = Event()
-    slots.hold(1, event)
-    del owners[1]
-    assert Owner(slots).memory is None  # the copy into slot 1 is under way
-    assert Owner(slots).memory is None  # slot 2 has an owner
-    owners.clear()
-    event.passed = True
-    assert all(Owner(slots).memory is not None for _ in range(3))
-
-
-def test_a_wide_scalar_has_memory_of_its_own(slots: deferred_scalars.Slots) -> None:
-    assert Owner(slots, torch.complex128).memory is None

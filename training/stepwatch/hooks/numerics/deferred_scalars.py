@@ -6,9 +6,7 @@ own stream instead, and read when an event shows that the copy is complete.
 
 from __future__ import annotations
 
-import itertools
 import math
-import weakref
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,6 @@ import numpy as np
 from stepwatch.hooks.accelerators import is_capturing
 from stepwatch.signals.records import UNKNOWN_FLOAT
 
-MOST_SCALARS, SLOT_BYTES = 1024, 8
-"""Scalars on their way at once: 64 metrics, a loss and a norm for 15 steps."""
 _LARGEST = float(np.finfo(np.float32).max)
 """STEP records hold float32."""
 
@@ -28,18 +24,16 @@ class DeviceTensor:
     Do not create one while the thread captures a graph: that would end the capture.
     """
 
-    __slots__ = ("__weakref__", "_event", "_host", "_kind")
+    __slots__ = ("_event", "_host", "_kind")
 
     def __init__(self, tensor: Any) -> None:
+        import torch
+
         source = tensor.detach()
         self._kind = source.device.type
-        self._host = self._memory(source)
+        self._host = torch.empty(source.shape, dtype=source.dtype, device="cpu", pin_memory=True)
         self._host.copy_(source, non_blocking=True)
         self._event = _recorded(source.device)
-
-    def _memory(self, source: Any) -> Any:
-        """Return pinned memory with the shape and dtype of `source`."""
-        return _pinned(source.shape, source.dtype)
 
     def ready(self) -> bool:
         """Return whether the copy is complete; never waits, and returns False in a capture."""
@@ -73,66 +67,10 @@ def _recorded(device: Any) -> Any:
     return event
 
 
-def _pinned(shape: Any, dtype: Any) -> Any:
-    import torch
-
-    return torch.empty(shape, dtype=dtype, device="cpu", pin_memory=True)
-
-
-class Slots:
-    """Pinned memory for scalars, allocated once: CUDA's allocation waits for a busy device."""
-
-    def __init__(self) -> None:
-        import torch
-
-        self._memory = _pinned((MOST_SCALARS * SLOT_BYTES,), torch.uint8)
-        self._owners: list[weakref.ref[DeviceTensor] | None] = [None] * MOST_SCALARS
-        self._events: list[Any] = [None] * MOST_SCALARS
-        self._turns = itertools.count()
-        """Its `next` is atomic: evaluations are recorded on any thread."""
-
-    def take(self, scalar: DeviceScalar, dtype: Any) -> Any:
-        """Return the next slot as a tensor (); None while its previous scalar needs it.
-
-        A scalar needs its slot until it is released and its copy is complete.
-        """
-        place = next(self._turns) % MOST_SCALARS
-        owner, event = self._owners[place], self._events[place]
-        if dtype.itemsize > SLOT_BYTES or (owner is not None and owner() is not None):
-            return None
-        if event is not None and not event.query():
-            return None
-        self._owners[place], self._events[place] = weakref.ref(scalar), None
-        scalar.slots, scalar.place = self, place
-        first = place * SLOT_BYTES
-        return self._memory[first : first + dtype.itemsize].view(dtype)[0]
-
-    def hold(self, place: int, event: Any) -> None:
-        """Keep a slot until `event` has passed."""
-        self._events[place] = event
-
-
-_slots: Slots | None = None
-
-
 class DeviceScalar(DeviceTensor):
     """An accelerator's one-element tensor on its way to the host."""
 
-    __slots__ = ("place", "slots")
-
-    def __init__(self, tensor: Any) -> None:
-        self.slots: Slots | None = None
-        self.place = 0
-        super().__init__(tensor.reshape(()))
-        if self.slots is not None:
-            self.slots.hold(self.place, self._event)
-
-    def _memory(self, source: Any) -> Any:
-        global _slots
-        if _slots is None:
-            _slots = Slots()
-        slot = _slots.take(self, source.dtype)
-        return super()._memory(source) if slot is None else slot
+    __slots__ = ()
 
     def value(self) -> float:
         """Return the number."""
