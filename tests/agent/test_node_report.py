@@ -14,7 +14,7 @@ from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.pacing import NODE_REPORT_SECONDS
 from stepwatch.signals.places import NODE_STREAM
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind, make_rows
 from stepwatch.signals.wire import Rows, Segment
 
 
@@ -28,9 +28,8 @@ class Reporter:
     def segments_at(self, seconds: float, facts: int = 0, away: bool = False) -> int:
         """Update with so many facts; returns how many segments are spooled then."""
         moment = ClockPair(round(seconds * NANOSECONDS), round(1e9 * NANOSECONDS))
-        rows: Rows = np.zeros(facts, dtype=DTYPES[Kind.NODE_FACT])
-        rows["code"] = np.arange(facts) + round(seconds)
-        agent_row = np.zeros(1, dtype=DTYPES[Kind.AGENT])
+        rows: Rows = make_rows(Kind.NODE_FACT, facts, code=np.arange(facts) + round(seconds))
+        agent_row = make_rows(Kind.AGENT, 1)
         self.report.update(rows, agent_row, moment, collector_away=away)
         return len(self.spool)
 

@@ -21,7 +21,7 @@ from stepwatch.agent.non_finite import NonFinite
 from stepwatch.collector.detect import non_finite
 from stepwatch.collector.state.trackers.numerics import Numerics
 from stepwatch.signals.names import NODE_RANK_NON_FINITE
-from stepwatch.signals.records import DTYPES, LOSS_SCALED, SCALER_STEPS, Kind, NumericsSource
+from stepwatch.signals.records import LOSS_SCALED, SCALER_STEPS, Kind, NumericsSource, make_rows
 from stepwatch.signals.wire import Rows
 from tests.ports import free_port
 from tests.waiting import until
@@ -150,9 +150,9 @@ def test_it_counts_where_the_detector_finds(
         for first, count, source, bad, rank in runs
         for step in range(first, first + count)
     )
-    rows = np.zeros(len(facts), dtype=DTYPES[Kind.NUMERICS])
-    for name, place in {"step": 0, "source": 1, "nonfinite": 2, "rank": 3}.items():
-        rows[name] = [fact[place] for fact in facts]
+    places = {"step": 0, "source": 1, "nonfinite": 2, "rank": 3}
+    columns = {name: [fact[place] for fact in facts] for name, place in places.items()}
+    rows = make_rows(Kind.NUMERICS, len(facts), **columns)
     numerics, counts = Numerics(), NonFinite()
     counts.follow([KEY])
     for part in _parts(rows, at_once):

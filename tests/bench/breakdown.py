@@ -11,7 +11,7 @@ import numpy as np
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.web import breakdown_view
-from stepwatch.signals.records import DTYPES, Kind, Op
+from stepwatch.signals.records import Kind, Op, make_rows
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.gathered import group_rows
 from tests.collector.made import segment, state_rows, step_rows
@@ -57,12 +57,17 @@ def _job_segments() -> Iterator[Segment]:
 def _calls(step: int, noise: np.random.Generator) -> Rows:
     rank = np.tile(np.arange(RANKS), 2 * len(CALLS))
     call = np.repeat(np.arange(2 * len(CALLS)), RANKS)
-    rows = np.zeros(len(rank), dtype=DTYPES[Kind.COLLECTIVE])
-    rows["rank"], rows["step"], rows["count"], rows["bytes"] = rank, step, 4, 1_000_000
-    rows["op"] = np.array([int(op) for op in CALLS * 2])[call]
-    rows["group"] = np.where(call < len(CALLS), rank // SHARDS, 1_000_000 + rank % SHARDS)
-    rows["exposed_ns"] = noise.integers(1_000_000, 50_000_000, len(rank))
-    return rows
+    return make_rows(
+        Kind.COLLECTIVE,
+        len(rank),
+        rank=rank,
+        step=step,
+        count=4,
+        bytes=1_000_000,
+        op=np.array([int(op) for op in CALLS * 2])[call],
+        group=np.where(call < len(CALLS), rank // SHARDS, 1_000_000 + rank % SHARDS),
+        exposed_ns=noise.integers(1_000_000, 50_000_000, len(rank)),
+    )
 
 
 def _seconds(work: Callable[[], object]) -> float:

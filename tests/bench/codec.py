@@ -11,7 +11,7 @@ import numpy as np
 
 from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
-from stepwatch.signals.records import DTYPES, Kind, Op, ProcessState
+from stepwatch.signals.records import Kind, Op, ProcessState, make_rows
 from stepwatch.signals.wire import Segment, SegmentKey
 
 from .result import Result
@@ -43,7 +43,7 @@ def node_segment(steps: int) -> Segment:
         return (seconds * SECOND + noise.normal(0, spread * SECOND, count)).astype(np.int64)
 
     ended = step * SECOND + noisy_ns(0, 0.001)
-    step_rows = _rows(
+    step_rows = make_rows(
         Kind.STEP,
         len(step),
         rank=rank,
@@ -61,7 +61,7 @@ def node_segment(steps: int) -> Segment:
         loss=noise.normal(2, 0.1, len(step)),
         grad_norm=noise.normal(1, 0.1, len(step)),
     )
-    waits = _rows(
+    waits = make_rows(
         Kind.COLLECTIVE,
         len(OPS) * len(step),
         rank=np.tile(rank, len(OPS)),
@@ -75,7 +75,7 @@ def node_segment(steps: int) -> Segment:
         first_arrival_ns=np.tile(ended, len(OPS)) - 800_000_000,
     )
     now = (steps + 3) * SECOND
-    states = _rows(
+    states = make_rows(
         Kind.RANK_STATE,
         RANKS,
         rank=rank[:RANKS],
@@ -93,13 +93,6 @@ def node_segment(steps: int) -> Segment:
     return Segment(
         SegmentKey("big", 0, "n10", 1, 2), ClockPair(now, 1_790_000_000 * SECOND), tables
     )
-
-
-def _rows(kind: Kind, count: int, /, **values: object) -> wire.Rows:
-    rows = np.zeros(count, dtype=DTYPES[kind])
-    for name, value in values.items():
-        rows[name] = value
-    return rows
 
 
 def _microseconds(call: Callable[[], object]) -> float:

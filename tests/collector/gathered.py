@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
+from stepwatch.cli.simulate import rows as fleet
 from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, Kind, Op
+from stepwatch.signals.records import Kind, Op, make_rows
 from stepwatch.signals.wire import Rows, Segment
 
 from .made import run_segments
@@ -20,12 +22,9 @@ PAIRS = {10: (0, 1), 11: (2, 3)}
 
 def group_rows(number: int, ranks: Sequence[int], name: str = "") -> Rows:
     """What each member writes when it first sees the group."""
-    rows = np.zeros(len(ranks), dtype=DTYPES[Kind.GROUP])
-    rows["rank"], rows["group"], rows["size"] = ranks, number, len(ranks)
-    rows["index"] = np.arange(len(ranks))
-    rows["text"] = ",".join(map(str, ranks)).encode()[:48]
-    rows["name"] = name.encode()
-    return rows
+    text = ",".join(map(str, ranks)).encode()[:48]
+    group = fleet.Group(number, np.array(ranks), text)
+    return group.rows(group.members, name=name.encode())
 
 
 def call_rows(
@@ -37,13 +36,18 @@ def call_rows(
     size_bytes: int = 1000,
 ) -> Rows:
     """Each step, every rank of `exposed` is blocked for so many seconds."""
-    cells = [(step, rank) for step in steps for rank in exposed]
-    rows = np.zeros(len(cells), dtype=DTYPES[Kind.COLLECTIVE])
-    rows["step"], rows["rank"] = np.array(cells).reshape(-1, 2).T
-    rows["group"], rows["op"], rows["count"], rows["bytes"] = group, op, count, size_bytes
-    seconds = np.array([exposed[rank] for _, rank in cells])
-    rows["exposed_ns"] = np.round(seconds * NANOSECONDS).astype(np.uint64)
-    return rows
+    numbers, exposed_ns = [*steps], np.round(np.array([*exposed.values()]) * NANOSECONDS)
+    called = make_rows(Kind.STEP, len(numbers), len(exposed), rank=[*exposed])
+    called["step"] = np.array(numbers, np.int64)[:, None]
+    calls = fleet.Calls(0, op, group, count, size_bytes, 0, exposed_ns, 0)
+    return fleet.call_rows(called, [calls]).reshape(-1)
+
+
+def device_call_rows(host: Rows, exposed_seconds: Any) -> Rows:
+    """DEVICE_COLLECTIVE rows of the same calls, all of them timed."""
+    names = ("step", "rank", "group", "op", "count")
+    columns = {name: host[name] for name in names} | {"exposed_seconds": exposed_seconds}
+    return make_rows(Kind.DEVICE_COLLECTIVE, len(host), timed=host["count"], **columns)
 
 
 def records_of(rows: Rows, *groups: Rows, world: int = 1 << 17) -> CollectiveRecords:

@@ -14,7 +14,6 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import (
-    DTYPES,
     CheckpointEvent,
     DeviceFlag,
     Kind,
@@ -24,6 +23,7 @@ from stepwatch.signals.records import (
     Phase,
     ProcessState,
     StepFlag,
+    make_rows,
 )
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
 
@@ -45,10 +45,13 @@ RANKS_A_NODE = 2
 
 def placed_rows(ranks: range) -> Rows:
     """TOPOLOGY rows: each rank has a device with a card of its own."""
-    rows = np.zeros(len(ranks), dtype=DTYPES[Kind.TOPOLOGY])
-    rows["rank"], rows["nearness"] = ranks, Nearness.PIX
-    rows["card"] = [f"0000:{rank:02x}:00.0".encode() for rank in ranks]
-    return rows
+    return make_rows(
+        Kind.TOPOLOGY,
+        len(ranks),
+        rank=ranks,
+        nearness=Nearness.PIX,
+        card=[f"0000:{rank:02x}:00.0".encode() for rank in ranks],
+    )
 
 
 Taken = tuple[Segment, Received]
@@ -235,7 +238,7 @@ class History:
         return group_rows(int(self.random.integers(3)), ranks[: int(self.random.integers(1, 3))])
 
     def metric_names(self, ranks: range) -> Rows:
-        rows = np.zeros(3, dtype=DTYPES[Kind.METRIC_NAME])
+        rows = make_rows(Kind.METRIC_NAME, 3)
         rows["rank"] = self.metering.choice(ranks, len(rows))
         rows["number"], rows["better"] = self.metering.integers(0, 4, (2, len(rows)))
         rows["text"] = self.metering.choice([b"lr", b"loss", b"accuracy", b""], len(rows))
@@ -244,7 +247,7 @@ class History:
         return rows
 
     def metrics(self, node: int, ranks: range) -> Rows:
-        rows = np.zeros(6, dtype=DTYPES[Kind.METRIC])
+        rows = make_rows(Kind.METRIC, 6)
         rows["rank"] = self.metering.integers(ranks[0] - 1, ranks[-1] + 2, len(rows))
         rows["step"] = np.maximum(self.steps[node] + self.metering.integers(-9, 3, len(rows)), 0)
         rows["time_ns"] = rows["step"] * 200_000_000
@@ -257,7 +260,7 @@ class History:
         """Rows whose numbers are small: ranks that exist and not, losses that are finite or not."""
 
         def make(node: int, ranks: range) -> Rows:
-            rows = np.zeros(2, dtype=DTYPES[kind])
+            rows = make_rows(kind, 2)
             for name in rows.dtype.names or ():
                 if rows[name].dtype.kind in "iuf":
                     rows[name] = self.random.integers(0, 4, len(rows))

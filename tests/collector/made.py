@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from stepwatch.cli.simulate import rows as fleet
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import (
@@ -21,6 +22,7 @@ from stepwatch.signals.records import (
     Link,
     Phase,
     ProcessState,
+    make_rows,
     piece_texts,
 )
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
@@ -65,24 +67,19 @@ def step_rows(
     The others wait for the slow rank, so every rank's step is longer by the largest excess.
     """
     excess = excess or {}
-    ranks = list(ranks)
-    longer = max(excess.values(), default=0.0)
-    cells = [(step, rank) for step in steps for rank in ranks]
-    rows = np.zeros(len(cells), dtype=DTYPES[Kind.STEP])
-    for row, (step, rank) in zip(rows, cells, strict=True):
-        work = {name: share * seconds for name, share in SHARES.items()}
-        for (slow, phase), more in excess.items():
-            if slow == rank:
-                work[phase] += more
-        row["rank"], row["step"], row["seq"] = rank, step, step + 1
-        row["time_ns"] = round((began + (step + 1) * seconds) * NANOSECONDS)
-        row["duration_ns"] = round((seconds + longer) * NANOSECONDS)
-        for name, spent in work.items():
-            row[f"{name}_ns"] = round(spent * NANOSECONDS)
-        row["collective_ns"] = row["duration_ns"] - sum(int(row[f"{n}_ns"]) for n in work)
-        row["tokens"], row["microbatches"] = 100, 4
-        row["loss"], row["grad_norm"] = 5.0 - step / 100, 1.0
-    return rows
+    numbers, order = np.array([*steps], np.int64)[:, None], np.array([*ranks], np.int64)
+    work = {name: np.full(len(order), share * seconds) for name, share in SHARES.items()}
+    for (slow, phase), more in excess.items():
+        work[phase] += more * (order == slow)
+    spent = {name: np.rint(values * NANOSECONDS).astype(np.int64) for name, values in work.items()}
+    duration = round((seconds + max(excess.values(), default=0.0)) * NANOSECONDS)
+    rows = fleet.step_rows(
+        len(numbers), len(order), rank=order, step=numbers, seq=numbers + 1,
+        time_ns=np.rint((began + (numbers + 1) * seconds) * NANOSECONDS), duration_ns=duration,
+        spent_ns={**spent, "collective": duration - sum(spent.values())},
+        tokens=100, microbatches=4, loss=5.0 - numbers / 100, flags=0,
+    )  # fmt: skip
+    return rows.reshape(-1)
 
 
 def device_step_rows(
@@ -97,11 +94,13 @@ def device_step_rows(
     The host is 30 ms ahead, and the clocks are known to within 0.1 ms.
     """
     host = step_rows(steps, ranks, seconds, excess)
-    rows = np.zeros(len(host), dtype=DTYPES[Kind.DEVICE_STEP])
+    rows = make_rows(Kind.DEVICE_STEP, len(host))
     for name in ("rank", "seq", "time_ns", "step"):
         rows[name] = host[name]
     for name in ("duration", *PHASE_NAMES, "collective", "pipeline_wait"):
         rows[f"{name}_seconds"] = host[f"{name}_ns"] / NANOSECONDS
+    for name in PHASE_NAMES:
+        rows[f"{name}_idle_seconds"] = 0.0
     for (rank, phase), part in (idle or {}).items():
         rows[f"{phase}_idle_seconds"][rows["rank"] == rank] = part
     rows["host_lead_seconds"], rows["clock_error_seconds"], rows["boundaries"] = 0.03, 1e-4, 12
@@ -146,16 +145,13 @@ def state_rows(
 ) -> Rows:
     """RANK_STATE rows of healthy, running ranks at run time `at`; two ranks to a stage."""
     ranks = list(ranks)
-    rows = np.zeros(len(ranks), dtype=DTYPES[Kind.RANK_STATE])
-    rows["rank"], rows["world"], rows["step"] = ranks, world, step
-    rows["time_ns"] = round(time_s * NANOSECONDS)
-    rows["since_ns"] = max(1, round((time_s - moved_ago) * NANOSECONDS))
-    rows["heartbeat_ns"] = max(1, round((time_s - 0.1) * NANOSECONDS))
-    rows["phase"], rows["process_state"] = Phase.FORWARD, ProcessState.RUNNING
-    rows["stage"] = np.asarray(ranks) // 2
-    rows["cpu_seconds"], rows["run_queue_seconds"] = time_s, 0.0
-    rows["job_class"] = b"experiment"
-    return rows
+    since_ns = max(1, round((time_s - moved_ago) * NANOSECONDS))
+    return fleet.state_rows(
+        ranks, fleet.Position(0, Phase.FORWARD, since_ns), state=ProcessState.RUNNING,
+        busy_seconds=time_s, run_queue_seconds=0.0, time_ns=round(time_s * NANOSECONDS),
+        heartbeat_ns=max(1, round((time_s - 0.1) * NANOSECONDS)),
+        world=world, step=step, stage=np.asarray(ranks) // 2,
+    )  # fmt: skip
 
 
 def read_before(rows: Rows, seconds: int = 5) -> Rows:
@@ -173,7 +169,7 @@ def microbatch_rows(step: int, ranks: Iterable[int], count: int = 4, began: floa
     """
     tables = []
     for rank in ranks:
-        rows = np.zeros(2 * count + 1, dtype=DTYPES[Kind.MICROBATCH])
+        rows = make_rows(Kind.MICROBATCH, 2 * count + 1)
         rows["rank"], rows["step"], rows["index"] = rank, step, np.arange(len(rows))
         rows["stage"][:-1] = rank // 2
         rows["microbatch"][:-1] = np.tile(np.arange(count), 2)
@@ -191,10 +187,9 @@ def lifecycle_rows(
 ) -> Rows:
     """One LIFECYCLE row per rank."""
     ranks = list(ranks)
-    rows = np.zeros(len(ranks), dtype=DTYPES[Kind.LIFECYCLE])
-    rows["rank"], rows["event"], rows["value"] = ranks, event, value
-    rows["time_ns"] = round(time_s * NANOSECONDS)
-    return rows
+    time_ns = round(time_s * NANOSECONDS)
+    columns = {"rank": ranks, "event": event, "value": value, "time_ns": time_ns}
+    return make_rows(Kind.LIFECYCLE, len(ranks), **columns)
 
 
 def link_rows(link: Link) -> Rows:
@@ -228,11 +223,10 @@ def _piece_rows(event: LifecycleEvent, parts: Iterable[str]) -> Rows:
 def checkpoint_rows(event: int, ranks: Iterable[int], step: int, text: bytes = b"") -> Rows:
     """One CHECKPOINT row per rank: half a second of stall, two seconds until durable."""
     ranks = list(ranks)
-    rows = np.zeros(len(ranks), dtype=DTYPES[Kind.CHECKPOINT])
-    rows["rank"], rows["event"], rows["step"], rows["text"] = ranks, event, step, text
-    rows["time_ns"] = 3 * NANOSECONDS
-    rows["stall_ns"], rows["durable_ns"], rows["bytes"] = NANOSECONDS // 2, 2 * NANOSECONDS, 1000
-    return rows
+    return make_rows(
+        Kind.CHECKPOINT, len(ranks), rank=ranks, event=event, step=step, text=text,
+        time_ns=3 * NANOSECONDS, stall_ns=NANOSECONDS // 2, durable_ns=2 * NANOSECONDS, bytes=1000,
+    )  # fmt: skip
 
 
 def segment(

@@ -13,7 +13,7 @@ from stepwatch import runbooks
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
-from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, LifecycleEvent
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, make_rows
 from stepwatch.signals.wire import Segment
 from tests.collector.client import Client
 from tests.collector.explained import store_explained
@@ -86,10 +86,8 @@ def _extras() -> Segment:
     schedule = lifecycle_rows(LifecycleEvent.SCHEDULE, ranks, 200_000)
     schedule["text"] = b"GPipe"
     checkpoints = [CheckpointEvent.BEGIN, CheckpointEvent.WRITTEN, CheckpointEvent.VERIFIED]
-    named = np.zeros(1, dtype=DTYPES[Kind.METRIC_NAME])
-    named["number"], named["text"], named["evaluation"] = 1, b"val_loss", b"validation"
-    metric = np.zeros(1, dtype=DTYPES[Kind.METRIC])
-    metric["evaluated"], metric["name_0"], metric["value_0"] = 1, 1, 2.5
+    named = make_rows(Kind.METRIC_NAME, 1, number=1, text=b"val_loss", evaluation=b"validation")
+    metric = make_rows(Kind.METRIC, 1, evaluated=1, name_0=1, value_0=2.5)
     tables = {
         Kind.METRIC_NAME: named,
         Kind.METRIC: metric,

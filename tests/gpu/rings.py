@@ -7,12 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from stepwatch.hooks import Watch
 from stepwatch.signals import places
 from stepwatch.signals.blackbox import RingReader, find_rings
-from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent
+from stepwatch.signals.records import Kind, LifecycleEvent, make_rows
 
 from .place import Place
 
@@ -44,7 +42,7 @@ def rows_of(job: str, kind: Kind) -> Any:
         reader = RingReader(path)
         try:
             if reader.identity.job == job:
-                return reader.read().rows.get(kind, np.zeros(0, DTYPES[kind])).copy()
+                return reader.read().rows.get(kind, make_rows(kind, 0)).copy()
         finally:
             reader.close()
     raise LookupError(f"no ring of {job}")

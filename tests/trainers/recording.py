@@ -12,7 +12,7 @@ import numpy as np
 from stepwatch.collector.store import Store
 from stepwatch.signals import wire
 from stepwatch.signals.arrays import Rows
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind, make_rows
 
 RECORDED_KINDS = (Kind.STEP, Kind.COLLECTIVE, Kind.CHECKPOINT)
 
@@ -28,7 +28,7 @@ class Recording(NamedTuple):
     def table(self, rank: int, kind: Kind) -> Rows:
         """Return the rows of one rank and kind, perhaps none."""
         rows = self.rows.get(rank, {}).get(kind)
-        return np.zeros(0, DTYPES[kind]) if rows is None else rows
+        return make_rows(kind, 0) if rows is None else rows
 
     def seconds(self, rank: int, name: str) -> float:
         """Seconds that all steps of a rank spent in a phase or wait."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepwatch.signals.arrays import Rows
-from stepwatch.signals.records import DTYPES, Kind, Op
+from stepwatch.signals.records import Kind, Op, make_rows
 from tests.trainers import comparison
 from tests.trainers.comparison import RIGHT, UNKNOWN, WRONG
 from tests.trainers.recording import Recording
@@ -36,7 +36,6 @@ def truth(**changed: Any) -> Truth:
 
 def step_rows(rank: int, **columns: Any) -> Rows:
     """Return the rows of all steps; `columns` replace those of a good recording."""
-    rows = np.zeros(STEPS, DTYPES[Kind.STEP])
     good: dict[str, Any] = {
         "rank": rank,
         "step": range(STEPS),
@@ -46,9 +45,7 @@ def step_rows(rank: int, **columns: Any) -> Rows:
     }
     seconds = {"forward": 0.2, "data": 0.1, "backward": 0.4, "optimizer": 0.1, "other": 0.2}
     good |= {f"{name}_ns": int(part * SECOND) for name, part in seconds.items()}
-    for name, value in {**good, **columns}.items():
-        rows[name] = value
-    return rows
+    return make_rows(Kind.STEP, STEPS, **{**good, **columns})
 
 
 def make_recording(
@@ -57,8 +54,7 @@ def make_recording(
     """A record that is right about `truth()` but for `columns`."""
     rows: dict[int, dict[Kind, Rows]] = {}
     for rank in range(2):
-        calls = np.zeros(STEPS, DTYPES[Kind.COLLECTIVE])
-        calls["step"], calls["op"], calls["bytes"] = range(STEPS), Op.ALL_REDUCE, nbytes
+        calls = make_rows(Kind.COLLECTIVE, STEPS, step=range(STEPS), op=Op.ALL_REDUCE, bytes=nbytes)
         rows[rank] = {Kind.STEP: step_rows(rank, **columns), Kind.COLLECTIVE: calls}
     summary: dict[str, Any] = {"state": "finished", "tokens_per_second": None, "checkpoints": []}
     return Recording(rows, {**summary, **(job or {})}, [])

@@ -25,7 +25,7 @@ from stepwatch.agent.isolation.readings import Readings
 from stepwatch.agent.probes import Probe, ProbeContext
 from stepwatch.agent.probes.probe import RankProcesses, Unknown
 from stepwatch.signals.clock import SystemClock
-from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind, NodeFact
+from stepwatch.signals.records import UNKNOWN_RANK, Kind, NodeFact, make_rows
 from stepwatch.signals.wire import Rows
 from tests.waiting import until
 
@@ -56,10 +56,13 @@ class FileProbe(Probe):
     def read(self) -> Rows:
         """One row: the number, how often this process has read, and itself."""
         self._reads += 1
-        rows = np.zeros(1, dtype=DTYPES[Kind.FLIGHT])
-        rows["rank"], rows["collective_seq"] = UNKNOWN_RANK, int(self.file.read_text())
-        rows["sizes"] = json.dumps([self._reads, os.getpid(), sorted(self._ranks())]).encode()
-        return rows
+        return make_rows(
+            Kind.FLIGHT,
+            1,
+            rank=UNKNOWN_RANK,
+            collective_seq=int(self.file.read_text()),
+            sizes=json.dumps([self._reads, os.getpid(), sorted(self._ranks())]).encode(),
+        )
 
     def owners(self) -> list[set[int]]:
         """The row is about the ranks that it knows of."""
@@ -255,8 +258,7 @@ def test_no_process_is_left_when_the_agent_closes_or_is_killed(file: Path) -> No
     st.text(max_size=20),
 )
 def test_an_answer_is_what_was_said(sockets: list[tuple[int, frozenset[int]]], detail: str) -> None:
-    rows = np.zeros(len(sockets), dtype=DTYPES[Kind.NIC])
-    rows["rank"] = [rank for rank, _ in sockets] if sockets else 0
+    rows = make_rows(Kind.NIC, len(sockets), rank=[rank for rank, _ in sockets] if sockets else 0)
     facts = tuple(Sighting(NodeFact.XID, detail, code=rank, pid=1) for rank, _ in sockets)
     answer = Answer(rows, tuple(pids for _, pids in sockets), facts, None, detail)
     back = decode(encode(answer), Kind.NIC)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from stepwatch.agent.facts import FactBook, Sighting
@@ -19,7 +18,7 @@ from stepwatch.agent.probes.nic import NicProbe
 from stepwatch.agent.probes.nvml import NvmlProbe
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.node_facts import CATALOGUE
-from stepwatch.signals.records import BODIES, DTYPES, Kind, NodeFact
+from stepwatch.signals.records import BODIES, Kind, NodeFact, make_rows
 from stepwatch.signals.wire import Rows
 from tests.agent.probes.nvml.scripted import Driver
 
@@ -34,7 +33,7 @@ class Held:
         self.latest = latest
 
     def devices(self) -> Rows:
-        return self.latest.get("nvml", np.zeros(0, DTYPES[Kind.DEVICE]))
+        return self.latest.get("nvml", make_rows(Kind.DEVICE, 0))
 
 
 def values_of(points: list[Point], **wanted: str) -> dict[str, float]:
@@ -175,17 +174,15 @@ def test_the_host_as_its_kernel_says_it() -> None:
     )
     assert first["system.memory.limit"] == int(total.split()[1]) * 1024
     assert 0 < first["system.memory.linux.available"] < first["system.memory.limit"]
-    unknown = np.zeros(1, DTYPES[Kind.HOST])
-    for name in ("cpu_busy_ratio", "cpu_steal_ratio"):
-        unknown[name] = np.nan
+    unknown = make_rows(Kind.HOST, 1)
     assert points_of(Held(host=unknown), []) == []
     unknown["cpu_busy_ratio"] = 0.25
     assert values_of(points_of(Held(host=unknown), [])) == {"system.cpu.utilization idle": 0.75}
 
 
 def test_a_request_is_bounded() -> None:
-    rows = np.zeros(1000, DTYPES[Kind.DEVICE])
-    rows["device"] = range(1000)
+    values = {name: 0.0 for name, code in BODIES[Kind.DEVICE] if code[1] == "f"}
+    rows = make_rows(Kind.DEVICE, 1000, device=range(1000), **values)
     assert len(points_of(Held(nvml=rows), [])) == MOST_POINTS
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from stepwatch.agent.keys import AttemptKey, cursors_of
@@ -13,15 +12,13 @@ from stepwatch.agent.spool.adopt import adopt
 from stepwatch.agent.spool.cursors import superseded
 from stepwatch.agent.spool.files import MOST_FILES, Spooled
 from stepwatch.signals.clock import ClockPair
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind, make_rows
 from stepwatch.signals.wire import Rows, frame
 
 
 def cursors(**positions: int) -> Rows:
-    rows = np.zeros(len(positions), dtype=DTYPES[Kind.CURSOR])
-    for row, (ring, position) in zip(rows, positions.items(), strict=True):
-        row["ring_id"], row["next_seq"] = ord(ring), position
-    return rows
+    rings = [*map(ord, positions)]
+    return make_rows(Kind.CURSOR, len(rings), rank=0, ring_id=rings, next_seq=[*positions.values()])
 
 
 @pytest.fixture

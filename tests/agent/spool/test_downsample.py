@@ -9,7 +9,7 @@ from stepwatch.agent.spool.downsample import downsample
 from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.errors import UnsupportedFormatError
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind, make_rows
 from stepwatch.signals.wire import Rows, Segment, SegmentKey, frame
 
 KEY = SegmentKey("job", 0, "n1", 7, 1)
@@ -17,10 +17,8 @@ KEY = SegmentKey("job", 0, "n1", 7, 1)
 
 def rows(kind: Kind, *numbers: tuple[int, int]) -> Rows:
     """One row for each (rank, seq)."""
-    table = np.zeros(len(numbers), dtype=DTYPES[kind])
-    for row, (rank, seq) in zip(table, numbers, strict=True):
-        row["rank"], row["seq"] = rank, seq
-    return table
+    ranks, seqs = zip(*numbers, strict=True)
+    return make_rows(kind, len(numbers), rank=ranks, seq=seqs)
 
 
 def segment_bytes(**tables: Rows) -> bytes:

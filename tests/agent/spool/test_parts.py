@@ -15,7 +15,7 @@ from stepwatch.agent.spool import Spool, queue
 from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.errors import SegmentError
-from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind
+from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind, make_rows
 from stepwatch.signals.wire import Rows
 
 KEY, NOW = AttemptKey("job", 0), ClockPair(1, 1)
@@ -29,14 +29,11 @@ def tables() -> Tables:
     compress."""
     noise = np.random.default_rng(0).bytes(RANKS * ENTRIES * _FLIGHT_BYTES)
     flights = np.frombuffer(noise, dtype=DTYPES[Kind.FLIGHT]).copy()
-    steps = np.zeros(RANKS * STEPS, dtype=DTYPES[Kind.STEP])
-    read = np.zeros(RANKS, dtype=DTYPES[Kind.CURSOR])
-    flights["rank"] = np.tile(np.arange(RANKS), ENTRIES)
-    steps["rank"], steps["step"] = np.repeat(np.arange(RANKS), STEPS), np.arange(RANKS * STEPS)
-    read["rank"], read["ring_id"] = np.arange(RANKS), np.arange(RANKS) + 1
-    read["next_seq"] = STEPS + 1
-    agent_row = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-    agent_row["rank"] = UNKNOWN_RANK
+    ranks, numbers = np.arange(RANKS), np.arange(RANKS * STEPS)
+    flights["rank"] = np.tile(ranks, ENTRIES)
+    steps = make_rows(Kind.STEP, len(numbers), rank=np.repeat(ranks, STEPS), step=numbers)
+    read = make_rows(Kind.CURSOR, RANKS, rank=ranks, ring_id=ranks + 1, next_seq=STEPS + 1)
+    agent_row = make_rows(Kind.AGENT, 1, rank=UNKNOWN_RANK)
     return {Kind.STEP: steps, Kind.CURSOR: read, Kind.FLIGHT: flights, Kind.AGENT: agent_row}
 
 
@@ -112,8 +109,8 @@ def test_a_disk_that_fills_between_two_parts_keeps_none_of_them(
 
 def test_gaps_of_very_many_lost_segments_do_not_stop_the_spool(tmp_path: Path) -> None:
     spool = Spool(tmp_path, "n1")
-    gaps = np.zeros(wire.MAX_ROWS + 1, dtype=DTYPES[Kind.GAP])
-    gaps["first_seq"] = np.arange(len(gaps))
+    count = wire.MAX_ROWS + 1
+    gaps = make_rows(Kind.GAP, count, first_seq=np.arange(count))
     spool._gaps[KEY] = [gaps]
     spool.put(KEY, NOW, {})
     assert sorted(rows_in(tmp_path, Kind.GAP)["first_seq"]) == list(range(len(gaps)))
@@ -123,6 +120,6 @@ def test_gaps_of_very_many_lost_segments_do_not_stop_the_spool(tmp_path: Path) -
 def test_what_no_segment_can_hold_is_an_error(tmp_path: Path) -> None:
     spool = Spool(tmp_path, "n1")
     with pytest.raises(SegmentError):
-        spool.put(KEY, NOW, {Kind.STEP: np.zeros(5, dtype=DTYPES[Kind.GAP])})
+        spool.put(KEY, NOW, {Kind.STEP: make_rows(Kind.GAP, 5)})
     assert list(tmp_path.glob("*.seg")) == []
     spool.close()

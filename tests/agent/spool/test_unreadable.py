@@ -21,7 +21,7 @@ from stepwatch.agent.survival import SHORTAGES
 from stepwatch.signals import wire
 from stepwatch.signals.access import Access
 from stepwatch.signals.clock import ClockPair
-from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind
+from stepwatch.signals.records import UNKNOWN_RANK, Kind, make_rows
 from stepwatch.signals.wire import Rows
 from tests.agent.conftest import collector, give_up
 from tests.agent.spool.test_adopt import cursors
@@ -86,7 +86,7 @@ def gaps(spool: Spool) -> list[tuple[int, int, int]]:
     rows: list[Rows] = [table[Kind.GAP] for table in tables if Kind.GAP in table]
     return [
         (int(row["rank"]), int(row["first_seq"]), int(row["last_seq"]))
-        for row in np.concatenate([np.zeros(0, DTYPES[Kind.GAP]), *rows])
+        for row in np.concatenate([make_rows(Kind.GAP, 0), *rows])
     ]
 
 

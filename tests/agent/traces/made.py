@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from stepwatch.agent.keys import AttemptKey
 from stepwatch.agent.traces.spans import Span, Value
 from stepwatch.agent.traces.tracer import Tracer
 from stepwatch.signals import traces
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
-from stepwatch.signals.records import DTYPES, PHASE_NAMES, Kind
+from stepwatch.signals.records import PHASE_NAMES, Kind, make_rows
 from stepwatch.signals.wire import Rows
 
 JOB, ATTEMPT, NODE = "job", 2, "node-1"
@@ -50,10 +48,8 @@ def traced(*flushes: Mapping[Kind, Rows], every: int = 1_000_000) -> list[Span]:
 
 def rows(kind: Kind, *records: Mapping[str, Any]) -> Rows:
     """Records of `kind`; fields that are not given are 0, a loss and a gradient norm NaN."""
-    table = np.zeros(len(records), dtype=DTYPES[kind])
+    table = make_rows(kind, len(records))
     for row, record in zip(table, records, strict=True):
-        if kind is Kind.STEP:
-            row["loss"] = row["grad_norm"] = np.nan
         for name, value in record.items():
             row[name] = value
     return table

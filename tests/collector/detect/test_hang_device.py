@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from stepwatch.collector.detect import hang
@@ -16,7 +15,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.rank_work import Work
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, DeviceState, Kind, Op, Phase, ProcessState
+from stepwatch.signals.records import DeviceState, Kind, Op, Phase, ProcessState, make_rows
 from stepwatch.signals.wire import Rows
 from tests.collector.gathered import group_rows
 from tests.collector.made import (
@@ -230,12 +229,16 @@ def test_a_checkpoint_that_is_written_while_devices_wait_is_allowed() -> None:
 
 
 def test_the_flight_recorder_stands_beside_the_device() -> None:
-    diagnosis = np.zeros(1, dtype=DTYPES[Kind.DIAGNOSIS])
-    diagnosis["rank"], diagnosis["worker_answered"], diagnosis["time_ns"] = 2, 1, ns(5.0)
-    flight = np.zeros(3, dtype=DTYPES[Kind.FLIGHT])
-    flight["rank"], flight["group"], flight["op"] = 2, b"0 default", b"all_reduce"
-    flight["collective_seq"] = [40, 41, 42]
-    flight["state"] = [b"completed", b"scheduled", b"scheduled"]
+    diagnosis = make_rows(Kind.DIAGNOSIS, 1, rank=2, worker_answered=1, time_ns=ns(5.0))
+    flight = make_rows(
+        Kind.FLIGHT,
+        3,
+        rank=2,
+        group=b"0 default",
+        op=b"all_reduce",
+        collective_seq=[40, 41, 42],
+        state=[b"completed", b"scheduled", b"scheduled"],
+    )
     more = [(Kind.DIAGNOSIS, diagnosis), (Kind.FLIGHT, flight)]
     (finding,) = hang.find(context(stuck(2), more=more))
     (row,) = [row for row in finding.evidence if row.name == "flight recorder of rank 2"]
@@ -243,13 +246,16 @@ def test_the_flight_recorder_stands_beside_the_device() -> None:
 
 
 def test_what_has_not_completed_is_shown_of_each_group() -> None:
-    diagnosis = np.zeros(1, dtype=DTYPES[Kind.DIAGNOSIS])
-    diagnosis["rank"], diagnosis["worker_answered"], diagnosis["time_ns"] = 2, 1, ns(5.0)
-    flight = np.zeros(4, dtype=DTYPES[Kind.FLIGHT])
-    flight["rank"], flight["op"] = 2, [b"all_gather", b"all_gather", b"collective", b"collective"]
-    flight["group"] = [b"0 default_pg", b"0 default_pg", b"0 nccl", b"0 nccl"]
-    flight["collective_seq"] = [1, 2, 54, 57]
-    flight["state"] = [b"completed", b"scheduled", b"scheduled", b"scheduled"]
+    diagnosis = make_rows(Kind.DIAGNOSIS, 1, rank=2, worker_answered=1, time_ns=ns(5.0))
+    flight = make_rows(
+        Kind.FLIGHT,
+        4,
+        rank=2,
+        op=[b"all_gather", b"all_gather", b"collective", b"collective"],
+        group=[b"0 default_pg", b"0 default_pg", b"0 nccl", b"0 nccl"],
+        collective_seq=[1, 2, 54, 57],
+        state=[b"completed", b"scheduled", b"scheduled", b"scheduled"],
+    )
     more = [(Kind.DIAGNOSIS, diagnosis), (Kind.FLIGHT, flight)]
     (finding,) = hang.find(context(stuck(2), more=more))
     rows = [row.text for row in finding.evidence if row.name == "flight recorder of rank 2"]

@@ -20,13 +20,13 @@ from stepwatch.collector.state.trackers.memory_history import MemoryHistory
 from stepwatch.collector.state.trackers.numerics import MAX_SCALED_OF_STEP, Numerics
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import (
-    DTYPES,
     LOSS_SCALED,
     SCALER_STEPS,
     Kind,
     LifecycleEvent,
     NumericsSource,
     ProcessState,
+    make_rows,
 )
 from stepwatch.signals.wire import Rows
 from tests.collector.made import (
@@ -77,10 +77,14 @@ def test_a_rank_that_does_not_end_after_training_is_said_with_what_it_costs() ->
 
 
 def bad_rows(step: int) -> Rows:
-    rows = np.zeros(4, dtype=DTYPES[Kind.NUMERICS])
-    rows["rank"], rows["step"], rows["nonfinite"] = range(4), step, 1
-    rows["source"] = NumericsSource.COLLECTIVE_INPUT
-    return rows
+    return make_rows(
+        Kind.NUMERICS,
+        4,
+        rank=range(4),
+        step=step,
+        nonfinite=1,
+        source=NumericsSource.COLLECTIVE_INPUT,
+    )
 
 
 def overflow(steps: int, poisoned_from: int | None = None) -> DetectionContext:
@@ -187,10 +191,8 @@ def test_a_stall_in_the_first_steps_is_found_by_the_longest_of_them(
 
 
 def test_of_many_answers_of_a_rank_the_last_one_counts() -> None:
-    diagnosis_rows = np.zeros(60, dtype=DTYPES[Kind.DIAGNOSIS])
-    diagnosis_rows["rank"], diagnosis_rows["time_ns"] = np.tile([2, 0, 7], 20), range(60)
-    flights = np.zeros(600, dtype=DTYPES[Kind.FLIGHT])
-    flights["rank"], flights["collective_seq"] = np.tile([0, 1, 2], 200), range(600)
+    diagnosis_rows = make_rows(Kind.DIAGNOSIS, 60, rank=np.tile([2, 0, 7], 20), time_ns=range(60))
+    flights = make_rows(Kind.FLIGHT, 600, rank=np.tile([0, 1, 2], 200), collective_seq=range(600))
     diagnoses = Diagnoses()
     diagnoses.add(diagnosis_rows, flights, 4)
     assert {rank: item.at_ns for rank, item in diagnoses.by_rank.items()} == {0: 58, 2: 57}
@@ -205,8 +207,7 @@ def test_a_node_is_stale_after_several_flushes_of_its_own_agent(
     flush_seconds: float, stale: bool
 ) -> None:
     job = LiveJob(JOB)
-    agent_row = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-    agent_row["flush_seconds"] = flush_seconds
+    agent_row = make_rows(Kind.AGENT, 1, flush_seconds=flush_seconds)
     for number, item in enumerate(run_segments(STEPS)):
         tables = {**item.tables, Kind.AGENT: agent_row}
         job.apply(segment(number, tables), Received(0.0, 100.0))

@@ -18,9 +18,9 @@ from stepwatch.collector.detect.registry import discover
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.web.breakdown_view import breakdown
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
-from tests.collector.gathered import call_rows, group_rows
+from tests.collector.gathered import call_rows, device_call_rows, group_rows
 from tests.collector.made import (
     EPOCH,
     JOB,
@@ -39,11 +39,7 @@ SECONDS = 2.0
 def device_calls(steps: range, exposed: dict[int, float]) -> Rows:
     """DEVICE_COLLECTIVE rows of four calls a step, all of them timed."""
     host = call_rows(steps, exposed)
-    rows = np.zeros(len(host), dtype=DTYPES[Kind.DEVICE_COLLECTIVE])
-    for name in ("step", "rank", "group", "op", "count"):
-        rows[name] = host[name]
-    rows["timed"], rows["exposed_seconds"] = rows["count"], host["exposed_ns"] / 1e9
-    return rows
+    return device_call_rows(host, host["exposed_ns"] / 1e9)
 
 
 def context(device: Rows, calls: Rows | None = None, steps: int = STEPS) -> DetectionContext:

@@ -21,7 +21,7 @@ from stepwatch.collector.state.trackers.memory_history import (
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.names import Cause
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind, make_rows
 
 LIMITS = memory_growth.LIMITS
 MIB = float(1 << 20)
@@ -130,9 +130,14 @@ def test_what_fills_a_memory_in_an_hour_is_named_in_minutes(minutes: int, named:
     """12 MiB a second of 64 GiB, read each second: a quarter minute of it says too little."""
     memory, seconds = MemoryHistory(), np.arange(60 * minutes)
     memory.resize(1)
-    rows = np.zeros(len(seconds), dtype=DTYPES[Kind.RANK_STATE])
-    rows["time_ns"], rows["step"] = (seconds + 1) * NANOSECONDS, 50 + seconds
-    rows["resident_bytes"] = HELD + 12 * MIB * seconds
+    rows = make_rows(
+        Kind.RANK_STATE,
+        len(seconds),
+        rank=0,
+        time_ns=(seconds + 1) * NANOSECONDS,
+        step=50 + seconds,
+        resident_bytes=HELD + 12 * MIB * seconds,
+    )
     memory.add_states(rows)
     node = np.zeros(1, dtype=np.int64)
     findings = [
@@ -155,10 +160,13 @@ def test_what_fills_a_memory_in_an_hour_is_named_in_minutes(minutes: int, named:
 def test_readings_are_kept_in_order_of_time_and_thinned() -> None:
     readings = Readings(4, 1.0)
     readings.resize(2)
-    rows = np.zeros(12, dtype=DTYPES[Kind.RANK_STATE])
-    rows["rank"] = np.arange(12) % 2
-    rows["time_ns"] = np.arange(12) // 2 * 500_000_000
-    rows["resident_bytes"] = np.arange(12)
+    rows = make_rows(
+        Kind.RANK_STATE,
+        12,
+        rank=np.arange(12) % 2,
+        time_ns=np.arange(12) // 2 * 500_000_000,
+        resident_bytes=np.arange(12),
+    )
     readings.add(rows[:5], "resident_bytes")
     assert not readings.full
     readings.add(rows[5:], "resident_bytes")
@@ -180,13 +188,14 @@ def test_memory_that_does_not_span_the_least_growth_is_no_finding(
     readings = Readings(SHORT_DEPTH, 0.9)
     readings.resize(len(growths))
     for second in range(SHORT_DEPTH + more):
-        rows = np.zeros(len(growths), dtype=DTYPES[Kind.RANK_STATE])
-        rows["rank"], rows["time_ns"], rows["step"] = (
-            range(len(growths)),
-            second * NANOSECONDS,
-            second + 50,
+        rows = make_rows(
+            Kind.RANK_STATE,
+            len(growths),
+            rank=range(len(growths)),
+            time_ns=second * NANOSECONDS,
+            step=second + 50,
+            resident_bytes=[max(1.0, HELD + growth * second * MIB) for growth in growths],
         )
-        rows["resident_bytes"] = [max(1.0, HELD + growth * second * MIB) for growth in growths]
         readings.add(rows[: len(rows) - (misses and second % 2)], "resident_bytes")
     trend = readings.trend()
     memory = history(trend.bytes)._replace(seconds=trend.seconds, steps=trend.steps)
@@ -200,9 +209,15 @@ def test_growth_of_loader_workers_is_that_of_their_rank() -> None:
     memory = MemoryHistory()
     memory.resize(1)
     for second in range(SHORT_DEPTH):
-        rows = np.zeros(1, dtype=DTYPES[Kind.RANK_STATE])
-        rows["time_ns"], rows["step"] = (second + 1) * NANOSECONDS, 50 + second
-        rows["resident_bytes"], rows["children_bytes"] = HELD, second * 100 * MIB
+        rows = make_rows(
+            Kind.RANK_STATE,
+            1,
+            rank=0,
+            time_ns=(second + 1) * NANOSECONDS,
+            step=50 + second,
+            resident_bytes=HELD,
+            children_bytes=second * 100 * MIB,
+        )
         memory.add_states(rows)
     trend, node = memory.host[0].trend(), np.zeros(1, dtype=np.int64)
     children = np.array([(SHORT_DEPTH - 1) * 100 * MIB])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect import non_finite
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.signals.names import Cause
-from stepwatch.signals.records import DTYPES, LOSS_SCALED, SCALER_STEPS, Kind, NumericsSource
+from stepwatch.signals.records import LOSS_SCALED, SCALER_STEPS, Kind, NumericsSource, make_rows
 from stepwatch.signals.wire import Rows
 
 LIMITS = non_finite.LIMITS
@@ -21,11 +21,9 @@ NORM, SHARE = NumericsSource.GRAD_NORM, NumericsSource.GRAD_NORM_SHARE
 
 def rows(*facts: tuple[int, int, NumericsSource], text: bytes = b"") -> Rows:
     """NUMERICS rows of (rank, step, source)."""
-    table = np.zeros(len(facts), dtype=DTYPES[Kind.NUMERICS])
-    for row, (rank, step, source) in zip(table, facts, strict=True):
-        row["rank"], row["step"], row["source"], row["nonfinite"] = rank, step, source, 1
-        row["text"] = text
-    return table
+    ranks, steps, sources = zip(*facts, strict=True)
+    columns = {"rank": ranks, "step": steps, "source": sources}
+    return make_rows(Kind.NUMERICS, len(facts), nonfinite=1, text=text, **columns)
 
 
 def everybody(step: int, source: NumericsSource, world: int = 4) -> list[Fact]:

@@ -15,7 +15,7 @@ from stepwatch.collector.state.trackers.communication.collective_records import 
 from stepwatch.collector.state.trackers.numerics import MAX_BAD, MAX_PENDING, Numerics
 from stepwatch.collector.state.trackers.replicas import Comparison
 from stepwatch.signals.names import Cause
-from stepwatch.signals.records import DTYPES, Kind, NumericsSource
+from stepwatch.signals.records import Kind, NumericsSource, make_rows
 from stepwatch.signals.wire import Rows
 
 LIMITS = silent_corruption.LIMITS
@@ -30,11 +30,16 @@ def dispute(digests: list[int], step: int = 15, part: int = 0, agreed: int = 7) 
 
 
 def digests(step: int, values: dict[int, int], group: int = 7, part: int = 0) -> Rows:
-    table = np.zeros(len(values), dtype=DTYPES[Kind.NUMERICS])
-    table["rank"], table["digest"] = list(values), list(values.values())
-    table["step"], table["digest_group"], table["digest_part"] = step, group, part
-    table["source"] = NumericsSource.PARAMETERS
-    return table
+    return make_rows(
+        Kind.NUMERICS,
+        len(values),
+        rank=list(values),
+        digest=list(values.values()),
+        step=step,
+        digest_group=group,
+        digest_part=part,
+        source=NumericsSource.PARAMETERS,
+    )
 
 
 SAME = dict.fromkeys(range(4), 5)
@@ -160,9 +165,9 @@ def test_digests_that_wait_are_compared_once_their_group_is_known() -> None:
 def test_impossible_rows_are_refused_and_what_is_kept_is_bounded() -> None:
     numerics = Numerics()
     assert numerics.add(digests(7, {-1: 5, 4: 5, 3: 5}), 4) == 2
-    rows = np.zeros(MAX_PENDING + MAX_BAD, dtype=DTYPES[Kind.NUMERICS])
-    rows["source"], rows["nonfinite"] = NumericsSource.LOSS, 1
-    rows["step"] = np.arange(len(rows))[::-1]
+    steps = np.arange(MAX_PENDING + MAX_BAD)[::-1]
+    losses = {"source": NumericsSource.LOSS, "nonfinite": 1}
+    rows = make_rows(Kind.NUMERICS, len(steps), rank=0, step=steps, **losses)
     numerics.add(rows, 4)
     assert len(numerics.bad) == MAX_BAD and numerics.bad["step"].min() == 0
     rows["source"], rows["digest_group"] = NumericsSource.PARAMETERS, 99

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
+from stepwatch.cli.simulate.rows import host_rows
 from stepwatch.collector.store import Store
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
 from tests.collector.made import HandClock
 from tests.collector.runtime.test_evaluation import Site
@@ -24,9 +24,7 @@ class Cluster(Site):
 
     def send(self, tables: dict[Kind, Rows], node: str = "node-0", attempt: int = 0) -> None:
         if not self.silent_probes and Kind.RANK_STATE in tables:
-            host = np.zeros(1, dtype=DTYPES[Kind.HOST])
-            host["rank"], host["time_ns"] = -1, round(self.clock.monotonic * 1e9)
-            host["neighbour_cpu_ratio"] = math.nan
+            host = host_rows([self.clock.monotonic_ns()], np.random.default_rng(0))
             for name, value in self.anomalies.get(node, {}).items():
                 host[name] = value
             tables = {**tables, Kind.HOST: host}

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
-
 from stepwatch.collector.nodes.health import Health
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.places import NODE_STREAM
-from stepwatch.signals.records import DTYPES, Kind, NodeFact, text_bytes
+from stepwatch.signals.records import Kind, NodeFact, make_rows, text_bytes
 from stepwatch.signals.wire import Segment, SegmentKey
 from tests.collector.made import EPOCH
 
@@ -34,7 +32,7 @@ def report(
 
     A fact has `began` (seconds) and is present unless `present` is 0.
     """
-    rows = np.zeros(len(facts), dtype=DTYPES[Kind.NODE_FACT])
+    rows = make_rows(Kind.NODE_FACT, len(facts))
     for row, fact in zip(rows, facts, strict=True):
         row["rank"], row["time_ns"] = -1, round(time_s * NANOSECONDS)
         row["fact"], row["code"] = fact["fact"], fact["code"]
@@ -42,8 +40,7 @@ def report(
         row["began_ns"] = round(fact.get("began", time_s) * NANOSECONDS)
         for name in ("subject", "text"):
             row[name] = text_bytes(fact[name], row.dtype[name].itemsize)
-    agent_row = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-    agent_row["version"] = b"0.1.0"
+    agent_row = make_rows(Kind.AGENT, 1, version=b"0.1.0")
     tables = {Kind.AGENT: agent_row} | ({Kind.NODE_FACT: rows} if facts else {})
     now = round(time_s * NANOSECONDS)
     clock = ClockPair(now, EPOCH * NANOSECONDS + now)

@@ -13,7 +13,7 @@ from stepwatch.collector.runtime.evaluation.job_state import ABANDONED_SECONDS
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view
-from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent, ProcessState
+from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState, make_rows
 from stepwatch.signals.wire import Rows
 from tests.collector.made import (
     JOB,
@@ -131,8 +131,7 @@ def test_one_silent_node_among_others_is_named(store: Store, clock: HandClock) -
 
 
 def flushes_every(seconds: float) -> dict[Kind, Rows]:
-    rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-    rows["flush_seconds"] = seconds
+    rows = make_rows(Kind.AGENT, 1, flush_seconds=seconds)
     return {Kind.AGENT: rows}
 
 

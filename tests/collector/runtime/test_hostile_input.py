@@ -27,7 +27,7 @@ from stepwatch.collector.store import Store
 from stepwatch.collector.web import breakdown_view, job_view
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, LifecycleEvent
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, make_rows
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.made import (
     JOB,
@@ -56,7 +56,7 @@ def extremes(dtype: np.dtype[Any]) -> list[Any]:
 
 def hostile_rows(kind: Kind, count: int, noise: np.random.Generator) -> Rows:
     """Rows at the edges of every field, often of ranks, steps and worlds that exist."""
-    rows = np.zeros(count, dtype=DTYPES[kind])
+    rows = make_rows(kind, count)
     for name in rows.dtype.names or ():
         values = extremes(rows.dtype[name])
         rows[name] = [values[index] for index in noise.integers(0, len(values), count)]
@@ -264,8 +264,7 @@ def test_an_impossible_stall_raises_no_incident(service: Service) -> None:
 
 def test_gaps_that_run_backwards_lose_nothing() -> None:
     attempt = Attempt(0)
-    gaps = np.zeros(2, dtype=DTYPES[Kind.GAP])
-    gaps["first_seq"], gaps["last_seq"] = [10, 2**64 - 1], [14, 0]
+    gaps = make_rows(Kind.GAP, 2, first_seq=[10, 2**64 - 1], last_seq=[14, 0])
     hear(attempt, {Kind.GAP: gaps})
     assert attempt.tracker(Agents).lost_records == 5
 
@@ -297,7 +296,7 @@ def test_many_nodes_and_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(jobs, "MAX_ATTEMPTS", 10)
     job = LiveJob(JOB)
     for number in range(30):
-        host: dict[Kind, Rows] = {Kind.HOST: np.zeros(1, dtype=DTYPES[Kind.HOST])}
+        host: dict[Kind, Rows] = {Kind.HOST: make_rows(Kind.HOST, 1)}
         host_segment: Segment = segment(1, host, node=f"node-{number}", attempt=0)
         job.apply(host_segment, Received(0.0, 0.0))
         job.apply(segment(1, host, attempt=100 + number), Received(0.0, 0.0))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from stepwatch.collector.store import Store
-from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent, ProcessState
+from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState, make_rows
 from tests.collector.made import HandClock, lifecycle_rows, state_rows
 from tests.collector.runtime.test_evaluation import Site
 
@@ -19,8 +18,7 @@ class Half(Site):
     def __init__(self, store: Store, clock: HandClock, free: int) -> None:
         super().__init__(store, clock)
         self.nodes = {"node-0": WATCHED}
-        rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-        rows["ring_free_bytes"] = free
+        rows = make_rows(Kind.AGENT, 1, ring_free_bytes=free)
         self.send({Kind.AGENT: rows})
 
     def end(self) -> None:

@@ -21,7 +21,7 @@ from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view
 from stepwatch.signals import wire
 from stepwatch.signals.errors import StoreError
-from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, LifecycleEvent
+from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, make_rows
 from tests.collector.made import (
     JOB,
     HandClock,
@@ -108,8 +108,7 @@ def test_a_job_beyond_the_restored_ones_comes_back_whole(
 
 
 def test_the_first_request_of_a_job_counts_once(store: Store, clock: HandClock) -> None:
-    gap = np.zeros(1, dtype=DTYPES[Kind.GAP])
-    gap["first_seq"], gap["last_seq"] = 1, 5
+    gap = make_rows(Kind.GAP, 1, first_seq=1, last_seq=5)
     service = Service(store, clock)
     service.receive(body([*run_segments(10), segment(70, {Kind.GAP: gap})]))
     assert view(service)["lost_records"] == 5

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from stepwatch.cli.simulate import rows as fleet
 from stepwatch.collector.slo.closing import Limits
 from stepwatch.collector.slo.ladder import LADDER
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.snapshot import put_together, taken_apart
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
-from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent
+from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
 from tests.collector.made import EPOCH, JOB, lifecycle_rows
 
@@ -88,12 +89,12 @@ class Launched:
         self.now += float(self.random.random() * 3) if self.random.random() < 0.1 else 0.0
         ends = self.now + np.cumsum(lengths)
         self.now = float(ends[-1])
-        table = np.zeros(count * WORLD, dtype=DTYPES[Kind.STEP])
-        table["step"] = np.repeat(np.arange(first, first + count), WORLD)
-        table["rank"] = np.tile(range(WORLD), count)
-        table["time_ns"] = np.repeat(ends, WORLD) * NANOSECONDS
-        table["duration_ns"] = np.repeat(lengths, WORLD) * NANOSECONDS
-        return table
+        times_ns, lengths_ns = (values[:, None] * NANOSECONDS for values in (ends, lengths))
+        rows = fleet.step_rows(
+            count, WORLD, step=np.arange(first, first + count)[:, None], rank=range(WORLD),
+            spent_ns={}, time_ns=times_ns, duration_ns=lengths_ns,
+        )  # fmt: skip
+        return rows.reshape(-1)
 
     def steps(self, attempt: int, rows: Rows) -> Segment:
         return self.segment(attempt, {Kind.STEP: rows})

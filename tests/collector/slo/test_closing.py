@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwatch.cli.simulate import rows as fleet
 from stepwatch.collector.slo.closing import Limits, attempt_steps, close_old
 from stepwatch.collector.slo.ladder import LADDER, Rung
 from stepwatch.collector.slo.registry import discover
@@ -20,7 +21,7 @@ from stepwatch.collector.state.snapshot import put_together, taken_apart
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store.slices import Slice
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
-from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent
+from stepwatch.signals.records import PHASE_NAMES, Kind, LifecycleEvent, make_rows
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
 from tests.collector.made import EPOCH, JOB, lifecycle_rows, step_rows, timing_rows
 
@@ -64,11 +65,12 @@ class Run:
         lengths = self.random.random(len(steps)) * self.random.choice([0.5, 2.0, 9.0])
         ends = self.now + np.cumsum(lengths)
         self.now = float(ends[-1])
-        host = np.zeros(len(steps) * WORLD, dtype=DTYPES[Kind.STEP])
-        host["step"] = np.repeat(steps, WORLD)
-        host["rank"] = np.tile(range(WORLD), len(steps))
-        host["time_ns"] = np.repeat(ends, WORLD) * NANOSECONDS + 1e6 * host["rank"]
-        host["duration_ns"] = np.repeat(lengths, WORLD) * NANOSECONDS
+        ranks = np.arange(WORLD)
+        times_ns, lengths_ns = (values[:, None] * NANOSECONDS for values in (ends, lengths))
+        host = fleet.step_rows(
+            len(steps), WORLD, step=np.array(steps)[:, None], rank=ranks, spent_ns={},
+            time_ns=times_ns + 1e6 * ranks, duration_ns=lengths_ns,
+        ).reshape(-1)  # fmt: skip
         # Rank 0 evaluates at the end of a step, and rank 1 waits for it in the next one.
         host["eval_ns"][(host["step"] % 5 == 4) & (host["rank"] == 0)] = 3 * NANOSECONDS
         host["duration_ns"][(host["step"] % 5 == 0) & (host["rank"] == 1)] += 3 * NANOSECONDS
@@ -82,11 +84,13 @@ class Run:
     def tables(self, host: Rows) -> dict[Kind, Rows]:
         if not self.timed or self.random.random() < 0.1:
             return {Kind.STEP: host}
-        device = np.zeros(len(host), dtype=DTYPES[Kind.DEVICE_STEP])
-        for name in ("step", "rank", "time_ns"):
-            device[name] = host[name]
-        device["time_ns"] += np.uint64(2e8)
-        device["duration_seconds"] = host["duration_ns"] / NANOSECONDS
+        columns = {name: host[name] for name in ("step", "rank")}
+        spent = (*PHASE_NAMES, "collective", "pipeline_wait")
+        columns |= {f"{name}_seconds": host[f"{name}_ns"] / NANOSECONDS for name in spent}
+        device = make_rows(
+            Kind.DEVICE_STEP, len(host), time_ns=host["time_ns"] + np.uint64(2e8),
+            duration_seconds=host["duration_ns"] / NANOSECONDS, **columns,
+        )  # fmt: skip
         return {Kind.STEP: host, Kind.DEVICE_STEP: device}
 
     def segment(self, attempt: int, tables: dict[Kind, Rows]) -> Segment:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from stepwatch.collector.slo.over_run.sli import Reading
-from stepwatch.signals.records import DTYPES, UNKNOWN, Activity, Kind
+from stepwatch.signals.records import Activity, Kind, make_rows
 from tests.collector.made import segment, state_rows, step_rows
 from tests.collector.slo.test_run_slis import RANKS, WORLD, read_slis
 
@@ -15,10 +14,7 @@ NAN = float("nan")
 
 def readings(devices: list[tuple[Activity, float, float, int]]) -> dict[str, Reading]:
     """SLIs of a run with devices of (activity, busy, tensor, divided)."""
-    rows = np.zeros(len(devices), dtype=DTYPES[Kind.DEVICE])
-    for name, unknown in UNKNOWN[Kind.DEVICE].items():
-        rows[name] = unknown
-    rows["device"], rows["time_ns"] = range(len(devices)), 10**9
+    rows = make_rows(Kind.DEVICE, len(devices), device=range(len(devices)), time_ns=10**9)
     for row, (activity, busy, tensor, divided) in zip(rows, devices, strict=True):
         row["activity"], row["busy_ratio"] = activity, busy
         row["tensor_active_ratio"], row["mig"] = tensor, divided

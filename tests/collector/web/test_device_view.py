@@ -8,10 +8,10 @@ import pytest
 from stepwatch.cli.jobs.status_text import rank_table, timing_words
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.web.api import make_api
-from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent
+from stepwatch.signals.records import Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows
 from tests.collector.client import Client
-from tests.collector.gathered import call_rows, group_rows
+from tests.collector.gathered import call_rows, device_call_rows, group_rows
 from tests.collector.made import (
     JOB,
     body,
@@ -30,12 +30,7 @@ STEPS, RANKS, LATE = 40, range(4), 1
 
 def device_calls(host: Rows, exposed: dict[int, float]) -> Rows:
     """DEVICE_COLLECTIVE rows of the same calls, each rank's stream standing so many seconds."""
-    rows = np.zeros(len(host), dtype=DTYPES[Kind.DEVICE_COLLECTIVE])
-    for name in ("step", "rank", "group", "op", "count"):
-        rows[name] = host[name]
-    rows["timed"] = rows["count"]
-    rows["exposed_seconds"] = [exposed[rank] for rank in host["rank"].tolist()]
-    return rows
+    return device_call_rows(host, [exposed[rank] for rank in host["rank"].tolist()])
 
 
 @pytest.fixture

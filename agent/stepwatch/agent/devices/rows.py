@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.signals.records import DTYPES, UNKNOWN, Kind
+from stepwatch.signals.records import Kind, make_rows
 from stepwatch.signals.wire import Rows
 
 
 def unknown_rows(count: int) -> Rows:
     """Return rows for devices 0, 1, ... with every value unknown."""
-    rows = np.zeros(count, dtype=DTYPES[Kind.DEVICE])
-    for name, unknown in UNKNOWN[Kind.DEVICE].items():
-        rows[name] = unknown
-    rows["device"] = range(count)
-    return rows
+    return make_rows(Kind.DEVICE, count, device=range(count))
 
 
 def name_of(row: np.void) -> str:

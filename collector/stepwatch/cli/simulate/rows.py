@@ -144,7 +144,7 @@ class Position(NamedTuple):
         entered: number of collectives that it has entered.
         entered_at: when it entered the newest one, 0 before the first one.
         op: the operation of the newest one.
-        group: the group of the newest one, -1 before the first one.
+        group: the group of the newest one; `Places` has -1 before the first one.
     """
 
     place: Any
@@ -155,7 +155,7 @@ class Position(NamedTuple):
     entered: Any = 0
     entered_at: Any = 0
     op: Any = Op.OTHER
-    group: Any = -1
+    group: Any = 0
 
 
 class Places:

@@ -13,7 +13,7 @@ from stepwatch.collector.state.trackers import memory_history, ranks
 from stepwatch.collector.state.trackers.nodes import node_facts
 from stepwatch.signals.arrays import Integers
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind, make_rows
 from stepwatch.signals.wire import Rows
 from tests.collector.histories import differences
 from tests.collector.made import JOB, segment, state_rows
@@ -25,7 +25,7 @@ COUNT = 700
 def readings(kind: Kind, most: float) -> Rows:
     """So many of rank 0, now and then of rank 1, up to `most` seconds apart."""
     random = np.random.default_rng(3)
-    rows = np.zeros(COUNT, dtype=DTYPES[kind])
+    rows = make_rows(kind, COUNT)
     if kind is Kind.RANK_STATE:
         rows = np.repeat(state_rows([0], 2, 1.0), COUNT)
         rows["resident_bytes"] = random.integers(1, 1 << 30, COUNT)

@@ -17,7 +17,7 @@ from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.lifecycle import Lifecycle
 from stepwatch.collector.state.trackers.ranks import RankView
 from stepwatch.signals.errors import SnapshotError
-from stepwatch.signals.records import DTYPES, Kind, LifecycleEvent
+from stepwatch.signals.records import Kind, LifecycleEvent, make_rows
 from tests.collector.histories import state_of
 
 SIMPLE = (
@@ -55,8 +55,7 @@ def test_values_come_back_as_they_were(value: Any) -> None:
 
 
 def test_arrays_rows_and_numbers_come_back_with_their_types() -> None:
-    rows = np.zeros(3, dtype=DTYPES[Kind.STEP])
-    rows["step"] = [4, 5, 6]
+    rows = make_rows(Kind.STEP, 3, step=[4, 5, 6])
     value = {
         "rows": rows,
         "row": rows[1],
@@ -89,7 +88,7 @@ def test_a_document_does_not_change_with_the_value() -> None:
 
 
 def test_moments_of_the_monotonic_clock_move_and_no_other() -> None:
-    row = np.zeros(1, dtype=DTYPES[Kind.RANK_STATE])[0]
+    row = make_rows(Kind.RANK_STATE, 1)[0]
     view = round_trip(RankView("n", 100.0, row), 7.0)
     assert view.received_monotonic_s == 107.0
     assert round_trip(Received(wall_s=5.0, monotonic_s=2.0), -1.5) == (5.0, 0.5)
@@ -149,7 +148,7 @@ def test_what_is_no_state_is_refused(value: object) -> None:
 )
 def test_a_tree_that_nobody_wrote_is_refused(tree: Any) -> None:
     with pytest.raises(SnapshotError):
-        put_together(Document(tree, [np.zeros(2, dtype=DTYPES[Kind.STEP])]))
+        put_together(Document(tree, [make_rows(Kind.STEP, 2)]))
 
 
 def test_a_tree_deeper_than_any_state_is_refused() -> None:

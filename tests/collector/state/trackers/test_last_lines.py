@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers import last_lines
 from stepwatch.collector.state.trackers.last_lines import LastLines, LastWords
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind, make_rows
 from stepwatch.signals.wire import Rows
 from tests.collector.made import segment, state_rows
 
 
 def line_rows(*rows: tuple[int, int, str]) -> Rows:
-    table = np.zeros(len(rows), dtype=DTYPES[Kind.LAST_LINE])
-    for row, (rank, kept_code, text) in zip(table, rows, strict=True):
-        row["rank"], row["kept"], row["text"] = rank, kept_code, text.encode()
-    return table
+    ranks, kept_codes, texts = zip(*rows, strict=True)
+    columns = {"rank": ranks, "kept": kept_codes, "text": [text.encode() for text in texts]}
+    return make_rows(Kind.LAST_LINE, len(rows), **columns)
 
 
 def attempt_of(*parts: Rows) -> Attempt:

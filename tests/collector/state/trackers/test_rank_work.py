@@ -10,7 +10,7 @@ import pytest
 
 from stepwatch.collector.state.trackers.rank_work import Work, WorkWindows
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind, make_rows
 from stepwatch.signals.wire import Rows
 
 MOVED_S = 10.0
@@ -19,10 +19,9 @@ MOVED_S = 10.0
 def readings(moments: Iterable[float], **rates: float) -> Rows:
     """A reading at each moment of counters that grow by `rates` a second; others are unknown."""
     times = np.array([*moments])
-    rows = np.zeros(len(times), dtype=DTYPES[Kind.RANK_STATE])
-    rows["time_ns"], rows["since_ns"] = times * NANOSECONDS, MOVED_S * NANOSECONDS
-    for name in ("run_queue_seconds", "children_cpu_seconds", "file_bytes", "tcp_bytes"):
-        rows[name] = math.nan
+    rows = make_rows(
+        Kind.RANK_STATE, len(times), time_ns=times * NANOSECONDS, since_ns=MOVED_S * NANOSECONDS
+    )
     for name, rate in rates.items():
         rows[name] = 1e6 + rate * times if name.endswith("bytes") else rate * times
     return rows

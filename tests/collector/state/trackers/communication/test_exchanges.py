@@ -10,7 +10,7 @@ from stepwatch.collector.state.folding.batches import Received
 from stepwatch.collector.state.trackers.communication.exchanges import LEAST_STEPS
 from stepwatch.collector.state.trackers.communication.neighbours import stages_of
 from stepwatch.signals.clock import ClockPair
-from stepwatch.signals.records import DTYPES, Kind, Op
+from stepwatch.signals.records import Kind, Op, make_rows
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
 from tests.collector.gathered import call_rows, group_rows
 
@@ -19,8 +19,7 @@ STEPS = range(LEAST_STEPS)
 
 def attempt(*tables: Rows, stage: int = 0) -> Attempt:
     """Four ranks that the agent knows, and the rows of pairs 0-2 and 1-3."""
-    states = np.zeros(4, DTYPES[Kind.RANK_STATE])
-    states["rank"], states["world"], states["stage"] = range(4), 4, [0, 0, stage, stage]
+    states = make_rows(Kind.RANK_STATE, 4, rank=range(4), world=4, stage=[0, 0, stage, stage])
     groups = np.concatenate([group_rows(8, [0, 2]), group_rows(9, [1, 3])])
     attempt_state = Attempt(0)
     for number, rows in enumerate(tables):

@@ -24,7 +24,7 @@ from stepwatch.collector.state.trackers.communication.microbatches import (
 )
 from stepwatch.signals.arrays import Rows
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, Kind, Phase
+from stepwatch.signals.records import Kind, Phase, make_rows
 
 STEP = 8
 MS = NANOSECONDS // 1000
@@ -250,8 +250,7 @@ def test_of_very_many_microbatches_the_first_of_each_stage_are_told(
 
 def wire_rows(step: int, ranks: range) -> Rows:
     """MICROBATCH rows of a forward and the end on each rank."""
-    rows = np.zeros(2 * len(ranks), dtype=DTYPES[Kind.MICROBATCH])
-    rows["rank"], rows["step"] = np.repeat(ranks, 2), step
+    rows = make_rows(Kind.MICROBATCH, 2 * len(ranks), rank=np.repeat(ranks, 2), step=step)
     rows["index"] = np.arange(len(rows)) % 2
     rows["phase"] = np.where(rows["index"] == 0, Phase.FORWARD, Phase.OTHER)
     rows["began_ns"], rows["time_ns"] = 10, 20

@@ -10,19 +10,15 @@ from stepwatch.collector.state.trackers.devices.device_collectives import (
     DeviceCalls,
     DeviceCollectives,
 )
-from stepwatch.signals.records import DTYPES, Kind, Op
+from stepwatch.signals.records import Op
 from stepwatch.signals.wire import Rows
-from tests.collector.gathered import call_rows, group_rows, records_of
+from tests.collector.gathered import call_rows, device_call_rows, group_rows, records_of
 
 
 def device_rows(steps: list[int], exposed: dict[int, float], group: int = 7) -> Rows:
     """One all-gather of four calls, all timed; `exposed` seconds by rank."""
     host = call_rows(steps, exposed, group)
-    rows = np.zeros(len(host), dtype=DTYPES[Kind.DEVICE_COLLECTIVE])
-    for name in ("step", "rank", "group", "op", "count"):
-        rows[name] = host[name]
-    rows["timed"], rows["exposed_seconds"] = host["count"], host["exposed_ns"] / 1e9
-    return rows
+    return device_call_rows(host, host["exposed_ns"] / 1e9)
 
 
 def device(*tables: Rows, world: int = 4) -> DeviceCollectives:

@@ -9,7 +9,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.devices.hardware_use import HardwareUse, Traffic
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, Activity, Kind
+from stepwatch.signals.records import Activity, Kind, make_rows
 from stepwatch.signals.wire import Segment
 from tests.collector.made import EPOCH, JOB, segment, state_rows
 
@@ -18,17 +18,23 @@ LINK = 8_000_000_000
 
 def readings(second: int, devices: int = 2) -> dict[Kind, np.ndarray]:
     """Device 0 is busy in every other reading, device 1 does not say; 100 MB/s come in."""
-    device = np.zeros(devices, dtype=DTYPES[Kind.DEVICE])
-    device["device"], device["rank"], device["time_ns"] = (
-        range(devices),
-        range(devices),
-        second * 10**9,
+    device = make_rows(
+        Kind.DEVICE,
+        devices,
+        device=range(devices),
+        rank=range(devices),
+        time_ns=second * 10**9,
+        busy_ratio=[float(second % 2), *[np.nan] * (devices - 1)],
     )
-    device["busy_ratio"] = [float(second % 2), *[np.nan] * (devices - 1)]
-    nic = np.zeros(2, dtype=DTYPES[Kind.NIC])
-    nic["interface"], nic["time_ns"] = [b"eth0", b""], second * NANOSECONDS
-    nic["received_bytes"], nic["sent_bytes"] = 100_000_000 * second, 1_000 * second
-    nic["speed_bits_per_second"] = LINK
+    nic = make_rows(
+        Kind.NIC,
+        2,
+        interface=[b"eth0", b""],
+        time_ns=second * NANOSECONDS,
+        received_bytes=100_000_000 * second,
+        sent_bytes=1_000 * second,
+        speed_bits_per_second=LINK,
+    )
     return {Kind.DEVICE: device, Kind.NIC: nic}
 
 

@@ -18,7 +18,7 @@ from stepwatch.collector.state.trackers.metrics.metrics import (
     Metrics,
 )
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, MOST_METRICS, Better, Kind
+from stepwatch.signals.records import MOST_METRICS, Better, Kind, make_rows
 from stepwatch.signals.wire import Rows
 from tests.collector.made import EPOCH, segment, state_rows, step_rows
 
@@ -34,12 +34,12 @@ def name_rows(
 ) -> Rows:
     """METRIC_NAME rows of every rank."""
     cells = [(rank, number) for rank in ranks for number in names]
-    rows = np.zeros(len(cells), dtype=DTYPES[Kind.METRIC_NAME])
-    for row, (rank, number) in zip(rows, cells, strict=True):
-        row["rank"], row["number"], row["better"] = rank, number, better
-        row["text"], row["unit"] = names[number].encode(), unit.encode()
-        row["evaluation"] = evaluation.encode()
-    return rows
+    ranks, numbers = zip(*cells, strict=True)
+    return make_rows(
+        Kind.METRIC_NAME, len(cells), rank=ranks, number=numbers, better=better,
+        text=[names[number].encode() for number in numbers],
+        unit=unit.encode(), evaluation=evaluation.encode(),
+    )  # fmt: skip
 
 
 def metric_rows(
@@ -50,11 +50,16 @@ def metric_rows(
     evaluated: bool = False,
 ) -> Rows:
     """METRIC rows with one value for each rank from 0 on, `seconds` a step."""
-    rows = np.zeros(len(values), dtype=DTYPES[Kind.METRIC])
-    rows["rank"], rows["step"] = np.arange(len(values)), step
-    rows["time_ns"] = round(step * seconds * NANOSECONDS)
-    rows["name_0"], rows["value_0"], rows["evaluated"] = number, values, evaluated
-    return rows
+    return make_rows(
+        Kind.METRIC,
+        len(values),
+        rank=np.arange(len(values)),
+        step=step,
+        time_ns=round(step * seconds * NANOSECONDS),
+        name_0=number,
+        value_0=values,
+        evaluated=evaluated,
+    )
 
 
 class Told:

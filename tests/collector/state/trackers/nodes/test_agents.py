@@ -12,14 +12,13 @@ from stepwatch.collector.state.trackers.nodes.agents import (
     UNKNOWN_NODE,
     Agents,
 )
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import Kind, make_rows
 from tests.collector.made import segment
 
 
 def say(attempt: Attempt, node: str, flush_seconds: float) -> None:
     """Let the agent of a node say how often it flushes."""
-    rows = np.zeros(1, dtype=DTYPES[Kind.AGENT])
-    rows["flush_seconds"] = flush_seconds
+    rows = make_rows(Kind.AGENT, 1, flush_seconds=flush_seconds)
     attempt.apply(segment(1, {Kind.AGENT: rows}, node=node), Received(1.0, 1.0))
 
 

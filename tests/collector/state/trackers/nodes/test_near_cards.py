@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.nodes import near_cards
 from stepwatch.collector.state.trackers.nodes.near_cards import NearCard, NearCards
-from stepwatch.signals.records import DTYPES, Kind, Nearness
+from stepwatch.signals.records import Kind, Nearness, make_rows
 from stepwatch.signals.wire import Rows
 from tests.collector.made import segment, state_rows
 
 
 def card_rows(*cards: tuple[int, int, str]) -> Rows:
-    rows = np.zeros(len(cards), dtype=DTYPES[Kind.TOPOLOGY])
-    for row, (rank, way, port) in zip(rows, cards, strict=True):
-        row["rank"], row["nearness"], row["port"] = rank, way, port.encode()
-        row["address"] = b"0000:3b:00"
-    return rows
+    ranks, ways, ports = zip(*cards, strict=True)
+    columns = {"rank": ranks, "nearness": ways, "port": [port.encode() for port in ports]}
+    return make_rows(Kind.TOPOLOGY, len(cards), address=b"0000:3b:00", **columns)
 
 
 def tracked(*parts: Rows) -> NearCards:

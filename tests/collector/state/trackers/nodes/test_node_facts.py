@@ -11,7 +11,7 @@ from stepwatch.collector.state.readings import EARLIER, NEWEST, Rates, Readings
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Batch, Batches, Received, TrackedAttempt
 from stepwatch.collector.state.trackers.nodes.node_facts import MAX_RANKS, NodeFacts, View
-from stepwatch.signals.records import DTYPES, Kind, Throttle
+from stepwatch.signals.records import Kind, Throttle, make_rows
 from stepwatch.signals.wire import Rows
 from tests.collector.histories import state_of
 
@@ -23,14 +23,7 @@ NODES = {0: "a", 1: "a", 2: "b", 3: "b"}
 
 def row(kind: Kind, time_s: float, **values: float | bytes) -> Rows:
     """One row; what is not given is unknown."""
-    rows = np.zeros(1, dtype=DTYPES[kind])
-    for name in rows.dtype.names or ():
-        if rows.dtype[name].kind == "f":
-            rows[name] = math.nan
-    rows["time_ns"] = round(time_s * SECOND)
-    for name, value in values.items():
-        rows[name] = value
-    return rows
+    return make_rows(kind, 1, time_ns=round(time_s * SECOND), **values)
 
 
 def add(facts: NodeFacts, tables: dict[Kind, Rows], node: str) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.nodes import node_faults
 from stepwatch.collector.state.trackers.nodes.node_faults import NodeFaults
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import DTYPES, Kind, NodeFact
+from stepwatch.signals.records import Kind, NodeFact, make_rows
 from stepwatch.signals.wire import Rows
 from tests.collector.made import segment, state_rows
 
 
 def fact_rows(*facts: dict[str, Any]) -> Rows:
-    rows = np.zeros(len(facts), dtype=DTYPES[Kind.NODE_FACT])
+    rows = make_rows(Kind.NODE_FACT, len(facts))
     for row, fact in zip(rows, facts, strict=True):
         values = {"rank": -1, "code": -1, "count": 1, "present": 1, "subject": b"gpu", **fact}
         for name, value in values.items():
