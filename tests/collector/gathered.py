@@ -37,8 +37,8 @@ def call_rows(
 ) -> Rows:
     """Each step, every rank of `exposed` is blocked for so many seconds."""
     numbers, exposed_ns = [*steps], np.round(np.array([*exposed.values()]) * NANOSECONDS)
-    called = make_rows(Kind.STEP, len(numbers), len(exposed), rank=[*exposed])
-    called["step"] = np.array(numbers, np.int64)[:, None]
+    shape, step = (len(numbers), len(exposed)), np.array(numbers, np.int64)[:, None]
+    called = fleet.step_rows(*shape, rank=[*exposed], step=step, spent_ns={})
     calls = fleet.Calls(0, op, group, count, size_bytes, 0, exposed_ns, 0)
     return fleet.call_rows(called, [calls]).reshape(-1)
 

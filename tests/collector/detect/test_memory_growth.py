@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from stepwatch.collector.state.trackers.memory_history import (
     Readings,
 )
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
+from stepwatch.signals.arrays import Rows
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import Kind, make_rows
@@ -125,20 +127,19 @@ def test_noise_is_no_growth_and_hides_none(seed: int, noise: float) -> None:
     ]
 
 
+def memory_rows(seconds: Any, sizes: Any, ranks: Any = 0, **columns: Any) -> Rows:
+    """RANK_STATE rows with resident memory of these sizes; a step a second, from 50 on."""
+    times_ns, steps = np.asarray(seconds) * NANOSECONDS, np.asarray(seconds) + 50
+    columns |= {"rank": ranks, "time_ns": times_ns, "step": steps, "resident_bytes": sizes}
+    return make_rows(Kind.RANK_STATE, len(sizes), **columns)
+
+
 @pytest.mark.parametrize(("minutes", "named"), [(2, False), (5, True)])
 def test_what_fills_a_memory_in_an_hour_is_named_in_minutes(minutes: int, named: bool) -> None:
     """12 MiB a second of 64 GiB, read each second: a quarter minute of it says too little."""
     memory, seconds = MemoryHistory(), np.arange(60 * minutes)
     memory.resize(1)
-    rows = make_rows(
-        Kind.RANK_STATE,
-        len(seconds),
-        rank=0,
-        time_ns=(seconds + 1) * NANOSECONDS,
-        step=50 + seconds,
-        resident_bytes=HELD + 12 * MIB * seconds,
-    )
-    memory.add_states(rows)
+    memory.add_states(memory_rows(seconds + 1, HELD + 12 * MIB * seconds))
     node = np.zeros(1, dtype=np.int64)
     findings = [
         finding
@@ -160,13 +161,7 @@ def test_what_fills_a_memory_in_an_hour_is_named_in_minutes(minutes: int, named:
 def test_readings_are_kept_in_order_of_time_and_thinned() -> None:
     readings = Readings(4, 1.0)
     readings.resize(2)
-    rows = make_rows(
-        Kind.RANK_STATE,
-        12,
-        rank=np.arange(12) % 2,
-        time_ns=np.arange(12) // 2 * 500_000_000,
-        resident_bytes=np.arange(12),
-    )
+    rows = memory_rows(np.arange(12) // 2 * 0.5, np.arange(12), np.arange(12) % 2)
     readings.add(rows[:5], "resident_bytes")
     assert not readings.full
     readings.add(rows[5:], "resident_bytes")
@@ -188,14 +183,8 @@ def test_memory_that_does_not_span_the_least_growth_is_no_finding(
     readings = Readings(SHORT_DEPTH, 0.9)
     readings.resize(len(growths))
     for second in range(SHORT_DEPTH + more):
-        rows = make_rows(
-            Kind.RANK_STATE,
-            len(growths),
-            rank=range(len(growths)),
-            time_ns=second * NANOSECONDS,
-            step=second + 50,
-            resident_bytes=[max(1.0, HELD + growth * second * MIB) for growth in growths],
-        )
+        sizes = [max(1.0, HELD + growth * second * MIB) for growth in growths]
+        rows = memory_rows(second, sizes, range(len(growths)))
         readings.add(rows[: len(rows) - (misses and second % 2)], "resident_bytes")
     trend = readings.trend()
     memory = history(trend.bytes)._replace(seconds=trend.seconds, steps=trend.steps)
@@ -209,16 +198,7 @@ def test_growth_of_loader_workers_is_that_of_their_rank() -> None:
     memory = MemoryHistory()
     memory.resize(1)
     for second in range(SHORT_DEPTH):
-        rows = make_rows(
-            Kind.RANK_STATE,
-            1,
-            rank=0,
-            time_ns=(second + 1) * NANOSECONDS,
-            step=50 + second,
-            resident_bytes=HELD,
-            children_bytes=second * 100 * MIB,
-        )
-        memory.add_states(rows)
+        memory.add_states(memory_rows(second + 1, [HELD], children_bytes=second * 100 * MIB))
     trend, node = memory.host[0].trend(), np.zeros(1, dtype=np.int64)
     children = np.array([(SHORT_DEPTH - 1) * 100 * MIB])
     room = np.array([2000 * MIB])

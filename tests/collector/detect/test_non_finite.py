@@ -21,8 +21,8 @@ NORM, SHARE = NumericsSource.GRAD_NORM, NumericsSource.GRAD_NORM_SHARE
 
 def rows(*facts: tuple[int, int, NumericsSource], text: bytes = b"") -> Rows:
     """NUMERICS rows of (rank, step, source)."""
-    ranks, steps, sources = zip(*facts, strict=True)
-    columns = {"rank": ranks, "step": steps, "source": sources}
+    names = ("rank", "step", "source")
+    columns = {name: [fact[place] for fact in facts] for place, name in enumerate(names)}
     return make_rows(Kind.NUMERICS, len(facts), nonfinite=1, text=text, **columns)
 
 
