@@ -47,8 +47,8 @@ def traced(*flushes: Mapping[Kind, Rows], every: int = 1_000_000) -> list[Span]:
 
 
 def rows(kind: Kind, *records: Mapping[str, Any]) -> Rows:
-    """Records of `kind`; fields that are not given are 0, a loss and a gradient norm NaN."""
-    table = make_rows(kind, len(records))
+    """Records of `kind`; fields that are not given are unknown, and the rank is 0."""
+    table = make_rows(kind, len(records), rank=0)
     for row, record in zip(table, records, strict=True):
         for name, value in record.items():
             row[name] = value

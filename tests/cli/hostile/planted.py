@@ -98,7 +98,7 @@ def payload(name: str, tag: str, size: int = 48) -> str:
 
 def rows(kind: Kind, name: str, time_s: float, step: int) -> Rows:
     """A row of rank 0 with hostile texts."""
-    table = make_rows(kind, 1, time_ns=round(time_s * NANOSECONDS), step=step)
+    table = make_rows(kind, 1, rank=0, time_ns=round(time_s * NANOSECONDS), step=step)
     for field, value in _VALUES.get(kind, {}).items():
         table[field] = value
     if "began_ns" in (table.dtype.names or ()):

@@ -88,7 +88,7 @@ def test_nothing_of_a_rank_is_believed_from_another_node(tables: dict[Kind, Rows
     assert len(attempt.steps.history) == 0 == len(attempt.checkpoints.by_step)
     assert attempt.collective_records.groups == {}
     view, unchanged = attempt.ranks.views[2], reference.ranks.views[2]
-    assert view._replace(row=view.row.tobytes()) == unchanged._replace(row=unchanged.row.tobytes())
+    assert (view[:2], view.row.tobytes()) == (unchanged[:2], unchanged.row.tobytes())
     assert attempt.refused_records == sum(map(len, tables.values()))
     assert not begins_again(attempt, FOREIGN, tables)
 
