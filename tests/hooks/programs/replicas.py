@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ from stepwatch.hooks.auto import follow
 WAY, STEPS = os.environ["WAY"], int(os.environ["STEPS"])
 PERIOD, WARMUP = int(os.environ.get("PERIOD", "0")), int(os.environ.get("WARMUP", "0"))
 """Steps between two averagings of the parameters, and with exchanged gradients before."""
+
+
+SHARD_STEPS = 70
+"""Steps in which a rank reads one shard: shard 10 * rank + n comes n-th."""
 
 
 def place(name: str) -> tuple[int, int]:
@@ -78,6 +83,15 @@ def average(model: Any, number: int) -> None:
             parameter.data /= dist.get_world_size()
 
 
+def set_rate(optimizer: Any, number: int) -> None:
+    """Warm up for 20 steps, then follow a cosine; from one step on the rate may be multiplied."""
+    if "SCHEDULE" in os.environ:
+        cosine = 0.55 + 0.45 * math.cos(number / 400 * math.pi)
+        rate = 1.5 * ((number + 1) / 20 if number < 20 else cosine)
+        first, factor = (float(part) for part in os.environ.get("RATE", "inf,1").split(","))
+        optimizer.param_groups[0]["lr"] = rate * factor if number >= first else rate
+
+
 def forward(model: Any, rank: int, number: int, inputs: torch.Tensor) -> torch.Tensor:
     """The outputs; a bad batch raises."""
     if (rank, number) == place("SKIP"):
@@ -97,7 +111,9 @@ def main() -> None:
         follow(watch, boundaries=False)
     model = Model()
     model_watched = parallel(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer: Any = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    if "SCHEDULE" in os.environ:
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.5)
     scale = float(os.environ.get("SCALE", "0"))
     scaler = torch.amp.GradScaler("cpu", init_scale=scale or 1.0, enabled=bool(scale))
     half = torch.autocast("cpu", torch.float16, enabled=bool(scale))
@@ -114,6 +130,10 @@ def main() -> None:
         no_sync = model_watched.no_sync() if keep or waits else contextlib.nullcontext()
         with contextlib.suppress(ValueError), watch.step(tokens=4) as step, no_sync:
             inputs = torch.randn(4, 32, generator=torch.Generator().manual_seed(99 * number + rank))
+            shard = 10 * rank + number // SHARD_STEPS
+            if shard == int(os.environ.get("DAMAGED_SHARD", "-1")):
+                inputs *= 50
+            set_rate(optimizer, number)
             with step.phase("forward"), half:
                 output = forward(model_watched, rank, number, inputs)
                 if (rank, number) == place("BAD"):
@@ -126,6 +146,9 @@ def main() -> None:
             if WAY == "own":
                 for parameter in model.parameters():
                     dist.all_reduce(parameter.grad)
+            if "SCHEDULE" in os.environ:
+                norm = torch.nn.utils.clip_grad_norm_(model.parameters(), math.inf)
+                step.record(grad_norm=norm, epoch=number // 100, sample=4 * number)
             if not waits:
                 scaler.step(optimizer)
                 scaler.update()
@@ -135,7 +158,8 @@ def main() -> None:
                 weight: Any = model.first.weight
                 local = getattr(weight, "_local_tensor", weight).detach()
                 local.view(torch.int32)[1, 2] ^= 1 << 3
-            step.record(loss=loss, output={"mean square": loss, "largest": output.max()}, lr=1e-3)
+            step.record(loss=loss, output={"mean square": loss, "largest": output.max()})
+            step.record(lr=optimizer.param_groups[0]["lr"], shard=shard)
         if number % 8 == 7:
             watch.record_evaluation({"val_loss": loss.detach()})
         losses.append(float(loss.detach()).hex())

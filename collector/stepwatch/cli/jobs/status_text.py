@@ -27,6 +27,10 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
         "",
     ]
     lines += [text.entry(name, value, 12, width) for name, value in pace_lines(job)]
+    lines += [
+        text.entry("replicas", averaging_words(item), 12, width)
+        for item in job.get("averaging", [])
+    ]
     if job.get("stale"):
         lines.insert(1, text.wrapped(stale_text(job), "", width, hang=2))
     if job.get("shared_name"):
@@ -50,6 +54,16 @@ def shared_name_words(shared: dict[str, Any]) -> str:
         f"two runs report under this name: rank {shared['rank']} runs on "
         f"{' and on '.join(shared['nodes'])} at once ({shared['ranks']} such ranks); "
         "start one of them with another --job"
+    )
+
+
+def averaging_words(averaging: dict[str, Any]) -> str:
+    """Return how often replicas that train apart average their parameters."""
+    period = averaging["period_steps"]
+    often = "now and then" if period is None else f"every {period} steps"
+    return (
+        f"ranks {averaging['ranks']} train apart and average their parameters {often}, last seen "
+        f"in step {averaging['newest_step']}"
     )
 
 

@@ -12,7 +12,7 @@ import math
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.incidents.attribution import OPEN_CAUSES
 from stepwatch.collector.incidents.model import Incident
-from stepwatch.signals.names import Cause
+from stepwatch.signals.names import Cause, FindingKind
 
 FORGETS_SECONDS = 120.0
 """Decay time: a finding this old counts for a third; a real change takes about two minutes."""
@@ -20,6 +20,7 @@ TIMES_LONGER = 2.0
 LEAST_SECONDS = 15.0
 """Another cause must have been found this much longer than the reported one, and this long."""
 _OPEN = frozenset(cause.value for cause in OPEN_CAUSES)
+_REASONS = (Cause.LEARNING_RATE.value, Cause.DATA_SHARD.value)
 
 
 def causes_seen(incident: Incident, finding: Finding, elapsed: float) -> dict[str, float]:
@@ -50,6 +51,12 @@ def replaces_cause(incident: Incident, finding: Finding, cause_seconds: dict[str
     new_seconds = cause_seconds.get(_name(finding.cause.value, finding.phase), 0.0)
     current_seconds = cause_seconds.get(_name(incident.cause, incident.phase), 0.0)
     return new_seconds >= max(LEAST_SECONDS, TIMES_LONGER * current_seconds)
+
+
+def keeps_reason(incident: Incident, finding: Finding) -> bool:
+    """Return whether the reason for a loss stays as named: its records have become too old."""
+    of_loss = finding.kind is FindingKind.LOSS_ANOMALY
+    return of_loss and incident.cause in _REASONS and finding.cause.value not in _REASONS
 
 
 def _specificity(cause: str) -> int:

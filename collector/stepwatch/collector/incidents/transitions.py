@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from stepwatch.collector.detect.finding import LOST_SHARE, Confidence, Finding
-from stepwatch.collector.incidents.changes_of_cause import causes_seen, replaces_cause
+from stepwatch.collector.incidents.changes_of_cause import causes_seen, keeps_reason, replaces_cause
 from stepwatch.collector.incidents.cost import FLOOR
 from stepwatch.collector.incidents.grouping import Group
 from stepwatch.collector.incidents.model import (
@@ -92,12 +92,15 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
     as_opened = finding.kind in FLOOR.kept_as_opened
     cause_seconds = causes_seen(incident, finding, elapsed) if as_opened else incident.cause_seconds
     is_other_cause = incident.cause != finding.cause.value or incident.phase != finding.phase
+    keeps = keeps_reason(incident, finding)
     changes = is_other_cause and (not as_opened or replaces_cause(incident, finding, cause_seconds))
+    changes = changes and not keeps
     if changes:
         text = f"{finding.cause} in {finding.phase}"
         timeline = noted(timeline, moment.now, "cause changed", text)
     updates: dict[str, Any] = {}
-    if changes or not as_opened or (not is_other_cause and _says_more(incident, finding)):
+    newest = not as_opened and not keeps
+    if changes or newest or (not is_other_cause and _says_more(incident, finding)):
         updates = _stated_fields(finding, incident.since_step)
     return replace(
         incident,

@@ -29,6 +29,7 @@ from stepwatch.collector.state.step_facts import (
 from stepwatch.collector.state.trackers.communication.links import Links
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.nodes.agents import Agents
+from stepwatch.collector.state.trackers.numerics import Numerics
 from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.signals.arrays import Vector
@@ -122,6 +123,10 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "device_seconds": verdicts.accounts.seconds(),
         "cost": _cost_so_far(job, verdicts),
         "shared_name": _shared_name(attempt, now),
+        "averaging": [
+            {"ranks": item.members, "period_steps": item.known_period, "newest_step": item.step}
+            for item in attempt.tracker(Numerics).replicas.averaging.values()
+        ],
         "lost_records": attempt.tracker(Agents).lost_records,
         "refused_records": attempt.refused_records,
         "late_records": _late_records(attempt),

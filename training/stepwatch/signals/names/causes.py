@@ -51,6 +51,9 @@ class Cause(StrEnum):
     LOSS_SPIKE = "loss-spike"
     LOSS_PLATEAU = "loss-plateau"
     LOSS_DIVERGENCE = "loss-divergence"
+    # Reasons for a risen loss, named where the recorded numbers show them.
+    LEARNING_RATE = "learning-rate"
+    DATA_SHARD = "data-shard"
     NON_FINITE_GRADIENT = "non-finite-gradient"
     NON_FINITE_LOSS = "non-finite-loss"
     REPLICA_MISMATCH = "replica-mismatch"

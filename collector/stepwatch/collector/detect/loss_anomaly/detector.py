@@ -45,6 +45,11 @@ class Thresholds:
     """Blocks: in a slow divergence the newest ones rise without exception, after at least as many
     others.
     """
+    rate_ratio: float = 2.0
+    """Times: a rise of the learning rate in one step, at most a block before the onset, that is
+    named as its reason. Schedules rise by less once the first steps are over. It takes no other
+    number away: none tells a mistake from a schedule.
+    """
     plateau_steps: int = 5000
     """Steps: a plateau's length, and the length before it in which the loss fell."""
     plateau_ratio: float = 0.001
@@ -138,7 +143,7 @@ def _jump(losses: Vector, limits: Thresholds) -> Rise | None:
     counts = _may_be_up(losses, history, limits)
     if not len(counts):
         return None
-    levels, noise = np.median(history[counts - 1], axis=1), _noise(history[counts - 1])
+    levels, noise = np.median(history[counts - 1], axis=1), noise_of(history[counts - 1])
     candidates = zip(counts.tolist(), levels.tolist(), noise.tolist(), strict=True)
     for count, usual, scatter in candidates:
         tail = losses[-count:]
@@ -179,7 +184,7 @@ def _is_up(tail: Vector, history: Vector, usual: float, noise: float, limits: Th
     return bool(over[0] and enough and np.median(tail) > reached)
 
 
-def _noise(rows: Matrix) -> Vector:
+def noise_of(rows: Matrix) -> Vector:
     """Return the spread of single steps in each row: around its median, or between neighbours."""
     around = np.median(np.abs(rows - np.median(rows, axis=1, keepdims=True)), axis=1)
     changes = np.median(np.abs(np.diff(rows, axis=1)), axis=1) / math.sqrt(2)
@@ -199,7 +204,7 @@ def _slow_rise(losses: Vector, limits: Thresholds) -> Rise | None:
         return None  # a look at a few blocks, which is nearly always enough
     levels = np.median(blocks, axis=1)
     best = int(np.argmin(levels))
-    noise = float(np.median(_noise(blocks[-fewest:])))
+    noise = float(np.median(noise_of(blocks[-fewest:])))
     error = _ERROR_OF_MEDIAN * noise * math.sqrt(2 / length)
     is_far = levels[-1] - levels[best] > max(
         limits.least_errors * error, limits.least_ratio * abs(levels[best])

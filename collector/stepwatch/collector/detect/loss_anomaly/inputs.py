@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.finding import Evidence, Finding
+from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.recorded_numbers import recorded_numbers
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.state.trackers.steps.step_history import NEWEST_STEPS
 from stepwatch.signals.arrays import Integers, Vector
 from stepwatch.signals.clock import NANOSECONDS
 
-from . import detector
+from . import detector, reasons
 
-_RATE = ("lr", "")
-"""The metric's name, and no evaluation."""
 HISTORY_STEPS = 16_384
 """Number of a job's steps, over all attempts, whose losses are evaluated."""
 LATELY_SECONDS = 15
@@ -30,29 +28,16 @@ def find(context: DetectionContext) -> list[Finding]:
     lately = _ended_lately(context.job)
     limits = context.thresholds(detector.LIMITS)
     findings = detector.detect(*losses_of(context.job), limits, lately)
-    metrics = context.attempt.tracker(Metrics)
-    return [context.dated(_with_learning_rate(finding, metrics)) for finding in findings]
+    return [context.dated(_with_numbers(context, finding, limits)) for finding in findings]
 
 
-def _with_learning_rate(finding: Finding, metrics: Metrics) -> Finding:
-    """Return the finding with the learning rate at its first step, and the one before its change.
-
-    Rates 0.1, 0.1, 0.5 at steps 0, 64, 70 and a finding from step 72 on: 0.5, since step 70, before
-    it 0.1. Without a recorded rate the finding stays as it is.
-    """
-    index = next((i for i, m in enumerate(metrics.names.metrics) if m[:2] == _RATE), None)
-    if index is None:
-        return finding
-    steps, rates = metrics.newest(index, finding.began_step)
-    if not len(rates):
-        return finding
-    changed = np.flatnonzero(np.diff(rates))
-    against = "unchanged"
-    if len(changed):
-        since = int(changed[-1])
-        against = f"since step {steps[since + 1]}, before it {rates[since]:.4g}"
-    rate = Evidence("learning rate", float(rates[-1]), "", against)
-    return finding._replace(evidence=(*finding.evidence, rate))
+def _with_numbers(
+    context: DetectionContext, finding: Finding, limits: detector.Thresholds
+) -> Finding:
+    """Return the finding with its reason if one is known, and with the recorded numbers."""
+    numbers = recorded_numbers(context, finding.began_step)
+    finding = reasons.with_reason(context, finding, limits)
+    return finding._replace(evidence=(*finding.evidence, *numbers))
 
 
 def _ended_lately(job: LiveJob) -> int | None:

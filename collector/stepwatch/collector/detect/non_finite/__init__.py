@@ -10,8 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stepwatch.collector.detect import loss_anomaly
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
+from stepwatch.collector.detect.loss_anomaly.reasons import learning_rate_reason
+from stepwatch.collector.detect.recorded_numbers import recorded_numbers
 from stepwatch.collector.detect.registry import Detector, Needs, When
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.numerics import Numerics
@@ -69,7 +72,15 @@ def find(context: DetectionContext) -> list[Finding]:
     over = bool(attempt.lifecycle.ended) or bool(attempt.outcome.gone)
     complete = attempt.attendance.complete_until
     findings = detect(rows, complete, newest, limits, over=over)
-    return [context.dated(finding) for finding in findings]
+    return [context.dated(_with_numbers(context, finding)) for finding in findings]
+
+
+def _with_numbers(context: DetectionContext, finding: Finding) -> Finding:
+    """Return the finding with the recorded numbers, and with a rise of the learning rate."""
+    numbers = recorded_numbers(context, finding.began_step)
+    reason = learning_rate_reason(context, finding, context.thresholds(loss_anomaly.LIMITS))
+    summary = f"{finding.summary}; {reason}" if reason else finding.summary
+    return finding._replace(summary=summary, evidence=(*finding.evidence, *numbers))
 
 
 def _got_over(attempt: Attempt, needed: int) -> int:

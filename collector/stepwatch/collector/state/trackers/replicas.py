@@ -81,6 +81,14 @@ class Averaging(NamedTuple):
     period: int
     agreements: int
 
+    @property
+    def known_period(self) -> int | None:
+        """Return the period in steps; None before three agreements, whose steps may be multiples.
+
+        Digests are sampled, so it may still be a multiple of the trainer's period.
+        """
+        return self.period if self.agreements > 2 else None
+
 
 class _Agreement(NamedTuple):
     """A group's newest agreement: its step, and the replicas' update counts (replicas,).

@@ -20,6 +20,7 @@ from stepwatch.signals.records import METRICS_PER_ROW, Kind
 
 from .buckets import RANK_BITS, Buckets, Curve, Values, order_of
 from .names import GRAD_NORM, LOSS, MetricNames
+from .rank_values import RankValues, rank_metric
 
 RECENT_STEPS = 256
 """Steps in a curve by step: the newest ones with a value of any metric."""
@@ -45,6 +46,7 @@ class Metrics(JoinedTracker):
         self.names = MetricNames()
         self.unnamed = 0
         """Values without a METRIC_NAME record for their number."""
+        self.rank_values = RankValues()
         self._steps = Buckets(RECENT_STEPS)
         self._spans = {name: Buckets(most) for name, (_, most) in SPANS.items()}
         self._evaluations = Buckets(EVALUATIONS)
@@ -72,6 +74,7 @@ class Metrics(JoinedTracker):
         ranks = np.broadcast_to(rows["rank"].astype(np.int64)[:, None], shape)
         indices = self.names.indices(ranks, numbers).ravel()
         self.unnamed += int((indices < 0).sum() - (numbers == 0).sum())
+        self._add_rank_values(indices, ranks.ravel(), rows["step"], values)
         order = order_of(rows["step"], np.maximum(rows["rank"], 0))
         wall_s = _wall_s(rows, batches.to_wall_ns[origin], batches.received_s[origin])
         metric_places, evaluated = self.names.places
@@ -88,6 +91,20 @@ class Metrics(JoinedTracker):
             evaluations = recorded.chosen(is_evaluated)
             self._evaluations.add(evaluations, evaluations.order >> RANK_BITS)
         return [recorded.chosen(~is_evaluated)]
+
+    def _add_rank_values(
+        self, indices: Integers, ranks: Integers, steps: Integers, values: Vector
+    ) -> None:
+        """Add the values (rows * places) of metrics that are kept by rank; `steps` is (rows,)."""
+        metrics = self.names.metrics
+        places = np.array([-1 if m.evaluation else rank_metric(m.name) for m in metrics])
+        place = np.where(indices >= 0, places[indices], -1)
+        chosen = np.flatnonzero(place >= 0)
+        if len(chosen):
+            row = chosen // METRICS_PER_ROW
+            self.rank_values.add(
+                place[chosen], ranks[chosen], steps[row].astype(np.int64), values[chosen]
+            )
 
     def _add(self, values: Values) -> None:
         self._steps.add(values, values.order >> RANK_BITS)
@@ -121,7 +138,8 @@ class Metrics(JoinedTracker):
     def cells(self) -> int:
         """Cell count, for the live-state limit."""
         tables = (self._steps, self._evaluations, *self._spans.values())
-        return (self.names.nbytes + sum(table.nbytes for table in tables)) // CELL_BYTES
+        by_rank = self.names.nbytes + self.rank_values.nbytes
+        return (by_rank + sum(table.nbytes for table in tables)) // CELL_BYTES
 
 
 def _of_steps(steps: Steps) -> list[Values]:
