@@ -12,6 +12,8 @@ from wsgiref.simple_server import WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from stepwatch.agent.announcement import Announcement
+from stepwatch.agent.checkpoints.jobs import JobCheckpoints
+from stepwatch.agent.checkpoints.jobs.verifier import FOLDER as CHECKPOINTS
 from stepwatch.agent.exporter import NodeExporter
 from stepwatch.agent.isolation.readings import Readings
 from stepwatch.agent.keys import AttemptKey, Tables
@@ -110,6 +112,7 @@ class Agent:
         self.exits = ProcessExits(self.clock)
         self.ended_ranks = EndedRanks(self.exits.exit_of)
         self.stalls = StallInspector(self.clock, find_py_spy())
+        self.checkpoints = self._job_checkpoints()
         client = make_client(options)
         self.relay = Relay(self.spool, client, clock=self.clock)
         self.pace = FlushPace(options.polls_per_flush, options.poll_seconds)
@@ -129,6 +132,8 @@ class Agent:
     def run(self) -> None:
         """Work until stopped, then read and send a last time, for at most a few seconds."""
         self.sender.thread.start()
+        if self.checkpoints is not None:
+            self.checkpoints.start()
         polls = 0  # since the newest flush
         while not self._stopping.wait(self.options.poll_seconds):
             for thread in self.threads:
@@ -162,8 +167,9 @@ class Agent:
     @property
     def threads(self) -> tuple[SupervisedThread, ...]:
         """Threads that restart after an error."""
-        telemetry_threads = () if self.metrics is None else (self.metrics.thread,)
-        return self.sender.thread, self.exits.thread, *telemetry_threads
+        optional = (self.metrics, self.checkpoints)
+        threads = (part.thread for part in optional if part is not None)
+        return self.sender.thread, self.exits.thread, *threads
 
     def close(self) -> None:
         """Release the spool, the probes, the connections and the watched processes."""
@@ -171,6 +177,8 @@ class Agent:
             self._server.shutdown()
             self._server.server_close()
         self._close_telemetry()
+        if self.checkpoints is not None:
+            self.checkpoints.stop()
         self.exits.close()
         self.readings.close()
         self.relay.client.close()
@@ -215,6 +223,7 @@ class Agent:
             self.readings.read()
         for batch in batches:
             self._write_segment(batch)
+        self._report_checkpoints()
         with self.errors.survived("report the node"):
             self._report_node()
         self.stalls.forget(set(attempts), {identity.ring_id for identity in self.tail.identities()})
@@ -244,6 +253,8 @@ class Agent:
             return
         self.tail.commit(batch.positions)
         self.non_finite.count(batch.key, tables.get(Kind.NUMERICS))
+        if self.checkpoints is not None:
+            self.checkpoints.follow(batch.key, batch.tails, tables)
         if self.tracer is not None:
             self.tracer.trace(batch.key, clock, tables)
         for tail in batch.ended:
@@ -260,6 +271,23 @@ class Agent:
             tables[Kind.LAST_LINE] = lines
         tables[Kind.AGENT] = self_report(self.options, self.pace, self.spool, clock)
         return tables
+
+    def _report_checkpoints(self) -> None:
+        """Spool new verifications; their attempts may have ended, with all their rings."""
+        if self.checkpoints is None:
+            return
+        for key, rows in self.checkpoints.collect().items():
+            try:
+                self.spool.put(key, ClockPair.now(self.clock), {Kind.VERIFICATION: rows})
+            except (OSError, SegmentError) as error:
+                self.errors.count(error)
+                self.checkpoints.put_back(key, rows)
+
+    def _job_checkpoints(self) -> JobCheckpoints | None:
+        options = self.options.checkpoints
+        if options is None:
+            return None
+        return JobCheckpoints(self.options.spool_dir / CHECKPOINTS, options, self.clock)
 
     def _report_node(self) -> None:
         now, away = ClockPair.now(self.clock), self.relay.link == AWAY

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from stepwatch.agent.checkpoints.jobs.options import CheckpointOptions
 from stepwatch.agent.otlp import OtlpOptions
 from stepwatch.agent.probes.probe import DEFAULT_KERNEL_LOG
 from stepwatch.agent.relay.client import connect
@@ -34,7 +35,7 @@ class AgentOptions:
     `page_url` is the collector's address for browsers, if not `collector`. `kernel_log` is the
     node's log, which a container mounts elsewhere. `access` holds the credentials and trust for the
     collector. Readers of `/metrics` present `metrics_token`. `dcgm` is a dcgm-exporter's URL, if
-    any.
+    any. `checkpoints` verifies what ranks save, None nothing.
     """
 
     ring_dir: Path
@@ -53,6 +54,7 @@ class AgentOptions:
     host: str = "127.0.0.1"
     metrics_token: str | None = None
     dcgm: str = ""
+    checkpoints: CheckpointOptions | None = field(default_factory=CheckpointOptions)
 
     @property
     def polls_per_flush(self) -> int:

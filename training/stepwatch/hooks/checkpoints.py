@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from stepwatch.signals.records import CheckpointEvent, Kind, Phase, text_bytes
+from stepwatch.signals.records import (
+    CheckpointEvent,
+    Kind,
+    LifecycleEvent,
+    Phase,
+    piece_texts,
+    text_bytes,
+)
+from stepwatch.signals.records.pieces import PIECE_BYTES
 
 from .guard import guarded
+from .pauses.save_paths import plain_path
 from .recorder.exceptions import words_of
 from .recorder.recorder import Recorder
 from .recorder.timeline import COLLECTIVE, Timeline
@@ -16,6 +25,13 @@ from .recorder.timeline import COLLECTIVE, Timeline
 TEXT_SIZE = 48
 Fact = tuple[int, CheckpointEvent, int, int, int, bytes, int]
 """(step, event, stall_ns, durable_ns, bytes, text, blocked_ns), as in a CHECKPOINT record."""
+
+
+class SavedPath(NamedTuple):
+    """The path of a finished save, for CHECKPOINT_PATH records."""
+
+    step: int
+    path: str
 
 
 class Stall(NamedTuple):
@@ -34,12 +50,26 @@ class CheckpointQueue:
     def __init__(self, recorder: Recorder) -> None:
         self.guard = recorder.guard
         self.recorder = recorder
-        self.facts: deque[Fact] = deque()
+        self.facts: deque[Fact | SavedPath] = deque()
         """Facts to write."""
         self.inside = 0
         """Number of checkpoints that the training thread is inside."""
+        self.unnamed: CheckpointHandle | None = None
+        """The outermost of these, if it has no path: saves inside it name its files."""
 
-    def add(self, fact: Fact) -> None:
+    @property
+    def reports_all(self) -> bool:
+        """Whether this rank reports the files that all ranks save together: rank 0 does."""
+        return self.recorder.ring is not None and self.recorder.ring.identity.rank == 0
+
+    @guarded()
+    def add_path(self, step: int, place: Any) -> None:
+        """Queue the path of saved files; one that `plain_path` refuses is left out."""
+        path = plain_path(place)
+        if path:
+            self.add(SavedPath(step, path))
+
+    def add(self, fact: Fact | SavedPath) -> None:
         """Queue one fact; after `close` it is counted as misuse."""
         if self.recorder.closed:
             self.guard.misuse("a checkpoint fact came after close(): close() the Watch last")
@@ -52,6 +82,13 @@ class CheckpointQueue:
         recorder = self.recorder
         while self.facts and recorder.ring is not None and recorder.timeline is not None:
             fact = self.facts.popleft()
+            if isinstance(fact, SavedPath):
+                for index, text in enumerate(piece_texts((fact.path, ""))):
+                    recorder.ring.write(
+                        *(Kind.LIFECYCLE, fact.step, recorder.clock()),
+                        *(LifecycleEvent.CHECKPOINT_PATH, index, text_bytes(text, PIECE_BYTES)),
+                    )
+                continue
             recorder.ring.write(Kind.CHECKPOINT, fact[0], recorder.clock(), *fact[1:])
 
 
@@ -61,8 +98,14 @@ class CheckpointHandle:
     Entered on a thread other than the training thread, it counts no stall: the loop continues.
     """
 
-    def __init__(self, queue: CheckpointQueue, step: int) -> None:
+    takes_inner = True
+    """Whether saves inside it name its files, unless it has a path."""
+
+    def __init__(self, queue: CheckpointQueue, step: int, path: Any = "") -> None:
         self.guard = queue.guard
+        self.path = path
+        self.by_rank = False
+        """Whether each rank has files of its own at `path`; else rank 0 reports those of all."""
         self._recorder = queue.recorder
         self._queue = queue
         self._step = step
@@ -78,6 +121,8 @@ class CheckpointHandle:
             if self._recorder.thread.is_current():
                 self._queue.write()
                 self._queue.inside += 1
+                if self._queue.inside == 1 and self.takes_inner and not self.path:
+                    self._queue.unnamed = self
                 self._entered = timeline.enter(Phase.CHECKPOINT)
                 self._blocked_before = timeline.totals[COLLECTIVE]
         return self
@@ -92,6 +137,8 @@ class CheckpointHandle:
         entered, self._entered = self._entered, 0
         if entered:
             self._queue.inside -= 1
+            if self._queue.unnamed is self:
+                self._queue.unnamed = None
         if timeline is None or not self._open:
             return
         self._open = False
@@ -100,6 +147,7 @@ class CheckpointHandle:
             self._add(CheckpointEvent.FAILED, stall, text=self._words(error))
         else:
             self._add(CheckpointEvent.BEGIN, stall)
+            self.add_files()
         if entered:
             self._queue.write()
 
@@ -114,6 +162,16 @@ class CheckpointHandle:
         # Negative if a step ended inside the save: totals start at zero in each step.
         return Stall(timeline.leave() - entered, max(blocked, 0))
 
+    def add_files(self) -> None:
+        """Report the path of the saved files, if it is known and this rank reports it."""
+        if self.path and (self.by_rank or self._queue.reports_all):
+            self._queue.add_path(self._step, self.path)
+
+    @property
+    def step(self) -> int:
+        """The checkpoint's step."""
+        return self._step
+
     def stalled(self, stall: Stall) -> Stall:
         """Return the stall to report for a measured `stall`."""
         return stall
@@ -121,6 +179,7 @@ class CheckpointHandle:
     def written(self, *, nbytes: int, durable_seconds: float) -> None:
         """The files are durable: the whole checkpoint's size, seconds from begin to durable."""
         self._written(nbytes, durable_seconds)
+        self.add_files()
 
     def verified(self) -> None:
         """The files were read and match their digests; only now does the checkpoint count."""

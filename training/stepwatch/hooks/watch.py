@@ -213,12 +213,14 @@ class Watch:
         """
         return CollectiveContext.from_call(self.instruments, op, group, nbytes)
 
-    def checkpoint(self, step: int) -> CheckpointHandle:
+    def checkpoint(self, step: int, path: str | os.PathLike[str] = "") -> CheckpointHandle:
         """Return a context manager around the part of a checkpoint that stalls the loop.
 
-        Keep it to report later, from any thread, that the checkpoint was written and verified.
+        Keep it to report later, from any thread, that the checkpoint was written and verified. The
+        agent verifies the file or folder at rank 0's `path`; without it, the files that torch or a
+        library saves inside the block.
         """
-        return CheckpointHandle(self.instruments.checkpoints, step)
+        return CheckpointHandle(self.instruments.checkpoints, step, path)
 
     def start_at(self, step: int) -> None:
         """Number the next step `step`; call it after a resume, before the first step.

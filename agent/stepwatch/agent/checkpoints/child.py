@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .exchange import read_options
+from .folder import renamed
 from .result import Problem, Report, State, Weight
 from .verification import verify
 
@@ -34,12 +35,19 @@ def main() -> None:
     with suppress(OSError):  # a container may forbid the call
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     try:
-        report = verify(path, options, _Progress())
+        report = verify(renamed(path), options, _Progress())
     except MemoryError:
         reason = f"it needs more memory than {limits.memory_bytes} bytes"
         problem = Problem("", reason, Weight.UNKNOWN)
         report = Report(path, State.UNKNOWN, "unknown", None, 0, 0, 0, 0.0, (problem,))
-    _print({"report": report.document(), "files": report.manifest()["files"]})
+    _print(
+        {
+            "report": report.document(),
+            "files": report.manifest()["files"],
+            "missing": report.missing,
+            "changed_s": report.changed_s,
+        }
+    )
 
 
 class _Progress:

@@ -21,6 +21,10 @@ _TEMPORARY = re.compile(
     r"^\.(saving|leaving|tmp)|^tmp-|\.(tmp|temp)([.-].*)?$|\.(part|partial|incomplete|inprogress)$|~$"
 )
 """Names under which trainers and copy tools write before they rename."""
+_WRITTEN_FIRST = re.compile(
+    r"^\.?tmp[-_.]|\.(tmp|temp|part|partial|incomplete|inprogress)$", re.IGNORECASE
+)
+"""The parts of such names that a rename takes away."""
 _KINDS = {stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket", stat.S_IFBLK: "device"}
 _KINDS |= {stat.S_IFCHR: "device"}
 
@@ -28,6 +32,14 @@ _KINDS |= {stat.S_IFCHR: "device"}
 def is_temporary(name: str) -> bool:
     """Return whether a file or folder with this name is one of an unfinished save."""
     return _TEMPORARY.search(name) is not None
+
+
+def renamed(path: str) -> str:
+    """Return the path, or its final name if only that exists: writers rename when they are done."""
+    if os.path.lexists(path):
+        return path
+    final = "/".join(_WRITTEN_FIRST.sub("", name) or name for name in path.split("/"))
+    return final if os.path.lexists(final) else path
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ class Report:
     """The result for one path: a file, a checkpoint folder, or a folder with several of them.
 
     `layout` names the recognized layouts, `files` counts files, `size` and `bytes_read` are in
-    bytes; `step` is None without a recorded step. `digests` has relative paths.
+    bytes; `step` is None without a recorded step. `digests` has relative paths. `missing` is true
+    if nothing is at the path; `changed_s` is a file's newest change in Unix seconds, 0 if unknown.
     """
 
     path: str
@@ -64,6 +65,8 @@ class Report:
     seconds: float
     problems: tuple[Problem, ...] = ()
     digests: Mapping[str, FileDigest] = field(default_factory=dict)
+    missing: bool = False
+    changed_s: float = 0.0
 
     def document(self) -> dict[str, Any]:
         """Return the report without digests as JSON values."""
@@ -96,8 +99,14 @@ class Report:
         }
 
 
-def report_from(document: Mapping[str, Any], digests: Mapping[str, Any]) -> Report:
-    """Return the report of a document and of a manifest's `files`.
+def report_from(
+    document: Mapping[str, Any],
+    digests: Mapping[str, Any],
+    *,
+    missing: bool = False,
+    changed_s: float = 0.0,
+) -> Report:
+    """Return the report of a document, of a manifest's `files`, and of what is in neither.
 
     Raises:
         KeyError, TypeError, ValueError: the document is no report.
@@ -116,6 +125,8 @@ def report_from(document: Mapping[str, Any], digests: Mapping[str, Any]) -> Repo
             for row in document["problems"]
         ),
         digests={name: FileDigest(**entry) for name, entry in digests.items()},
+        missing=missing,
+        changed_s=changed_s,
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO, Any
 
@@ -24,12 +25,24 @@ _ENDING_SECONDS = 1.0
 
 
 def verify_supervised(
-    path: str, options: Options | None = None, progress: Progress | None = None
+    path: str,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    *,
+    user: int | None = None,
+    started: Callable[[subprocess.Popen[bytes]], None] | None = None,
 ) -> Report:
     """Verify a path like `verify`, in a process with idle priority and bounded memory.
 
-    A storage that does not answer gives a report with the state unknown at the deadline.
+    A storage that does not answer gives a report with the state unknown at the deadline. A path
+    that does not exist is looked for under the name without its mark of an unfinished save.
 
+    Args:
+        path: a file or folder.
+        options: the options of the verification.
+        progress: called with bytes read, all bytes, and the file's name.
+        user: the user id that the process takes if this one is root.
+        started: called with the process.
     Raises:
         OSError: no process can be started.
     """
@@ -43,7 +56,10 @@ def verify_supervised(
         stdout=subprocess.PIPE,
         start_new_session=True,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        **_identity(user),
     )
+    if started is not None:
+        started(process)
     last_name, last_count = "", 0
     try:
         _send(process, json.dumps(options_document(path, options)).encode())
@@ -51,7 +67,12 @@ def verify_supervised(
         end_s = None if options.timeout_s is None else began_s + options.timeout_s + _GRACE_SECONDS
         for message in _messages(process.stdout, end_s):
             if "report" in message:
-                return report_from(message["report"], message["files"])
+                return report_from(
+                    message["report"],
+                    message["files"],
+                    missing=message["missing"],
+                    changed_s=message["changed_s"],
+                )
             last_count, total, last_name = message["progress"]
             if progress is not None:
                 progress(last_count, total, last_name)
@@ -63,6 +84,18 @@ def verify_supervised(
     problem = Problem(last_name, reason, Weight.UNKNOWN)
     seconds = time.monotonic() - began_s
     return Report(path, State.UNKNOWN, "unknown", None, 0, 0, last_count, seconds, (problem,))
+
+
+def _identity(user: int | None) -> dict[str, Any]:
+    """Return the arguments with which root starts a process as a user, who chose the path."""
+    if not user or os.geteuid():
+        return {}
+    try:
+        account = pwd.getpwuid(user)
+    except KeyError:  # a user of a container
+        return {"user": user, "group": user, "extra_groups": []}
+    groups = os.getgrouplist(account.pw_name, account.pw_gid)
+    return {"user": user, "group": account.pw_gid, "extra_groups": groups}
 
 
 def _send(process: subprocess.Popen[bytes], data: bytes) -> None:

@@ -80,6 +80,7 @@ class _Verification:
         deadline_s = None if options.timeout_s is None else began_s + options.timeout_s
         self.session = Session(options.limits, deadline_s, options.rate, progress)
         self.tree = Tree()
+        self.missing = False
         self.facts: dict[str, FileFacts] = {}
         self.folders: list[Folder] = []
         self.layouts: dict[str, None] = {}
@@ -108,6 +109,7 @@ class _Verification:
         try:
             status = os.stat(self.path)
         except OSError as error:
+            self.missing = isinstance(error, FileNotFoundError)
             tree.add("", file_problem(error), Weight.UNKNOWN)
             return tree
         if os.path.isdir(self.path):
@@ -244,6 +246,8 @@ class _Verification:
             seconds=self.session.clock() - self.session.began_s,
             problems=tuple(problems),
             digests=digests,
+            missing=self.missing,
+            changed_s=max((facts.mtime_s for facts in self.facts.values()), default=0.0),
         )
 
     def _file_problems(self) -> Iterable[Problem]:

@@ -10,6 +10,15 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import NamedTuple
 
+from .save_paths import (
+    PathOf,
+    accelerate_folder,
+    argument,
+    deepspeed_folder,
+    distributed,
+    trainer_folder,
+)
+
 
 class Interrupts(Enum):
     """The operation that training waits for."""
@@ -22,41 +31,72 @@ class Interrupts(Enum):
 
 
 class Interruption(NamedTuple):
-    """A function: the module that defines it, the class if it is a method, and its name."""
+    """A function: the module that defines it, the class if it is a method, and its name.
+
+    `path` finds the path that a save wrote, None where it is no checkpoint to resume from. With
+    `by_rank` each rank that calls it has a path of its own; else all ranks save together.
+    """
 
     interrupts: Interrupts
     module: str
     owner: str
     name: str
+    path: PathOf | None = None
+    by_rank: bool = False
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether the files are written after the call returned."""
+        return self.interrupts is Interrupts.SAVE_BESIDE
 
 
-def _entries(interrupts: Interrupts, module: str, *names: str) -> tuple[Interruption, ...]:
+def _entries(
+    interrupts: Interrupts,
+    module: str,
+    *names: str,
+    path: PathOf | None = None,
+    by_rank: bool = False,
+) -> tuple[Interruption, ...]:
     """Return one entry for each name; a method's name has its class before a dot."""
     split = (name.rpartition(".") for name in names)
-    return tuple(Interruption(interrupts, module, owner, name) for owner, _, name in split)
+    return tuple(
+        Interruption(interrupts, module, owner, name, path, by_rank) for owner, _, name in split
+    )
 
 
 _SAVE, _BESIDE, _LOAD = Interrupts.SAVE, Interrupts.SAVE_BESIDE, Interrupts.LOAD
 _EVALUATION = Interrupts.EVALUATION
 _LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
+_DCP = "torch.distributed.checkpoint"
+_FILE = argument("f", 1)
+_TENSORS = argument("filename", 1)
 
 INTERRUPTIONS: tuple[Interruption, ...] = (
-    *_entries(_SAVE, "torch", "save"),
-    *_entries(_SAVE, "torch.serialization", "save"),
-    *_entries(_SAVE, "torch.distributed.checkpoint", "save"),
-    *_entries(_BESIDE, "torch.distributed.checkpoint", "async_save"),
-    *_entries(_LOAD, "torch.distributed.checkpoint", "load"),
-    *_entries(_SAVE, "torch.distributed.checkpoint.state_dict_saver", "save", "_save_state_dict"),
-    *_entries(_BESIDE, "torch.distributed.checkpoint.state_dict_saver", "async_save"),
-    *_entries(_LOAD, "torch.distributed.checkpoint.state_dict_loader", "load", "_load_state_dict"),
-    *_entries(_SAVE, "safetensors.torch", "save_file", "save_model", "serialize_file"),
+    *_entries(_SAVE, "torch", "save", path=_FILE, by_rank=True),
+    *_entries(_SAVE, "torch.serialization", "save", path=_FILE, by_rank=True),
+    *_entries(_SAVE, _DCP, "save", path=distributed),
+    *_entries(_BESIDE, _DCP, "async_save", path=distributed),
+    *_entries(_LOAD, _DCP, "load"),
+    *_entries(_SAVE, f"{_DCP}.state_dict_saver", "save", "_save_state_dict", path=distributed),
+    *_entries(_BESIDE, f"{_DCP}.state_dict_saver", "async_save", path=distributed),
+    *_entries(_LOAD, f"{_DCP}.state_dict_loader", "load", "_load_state_dict"),
+    *_entries(
+        *(_SAVE, "safetensors.torch", "save_file", "save_model", "serialize_file"),
+        path=_TENSORS,
+        by_rank=True,
+    ),
     *_entries(_SAVE, "transformers.modeling_utils", "PreTrainedModel.save_pretrained"),
     *_entries(_EVALUATION, "transformers.generation.utils", "GenerationMixin.generate"),
-    *_entries(_SAVE, "transformers.trainer", "Trainer._save_checkpoint", "Trainer.save_model"),
+    *_entries(_SAVE, "transformers.trainer", "Trainer._save_checkpoint", path=trainer_folder),
+    *_entries(_SAVE, "transformers.trainer", "Trainer.save_model"),
     *_entries(_EVALUATION, "transformers.trainer", "Trainer.evaluate", "Trainer.predict"),
-    *_entries(_SAVE, "accelerate.accelerator", "Accelerator.save_state", "Accelerator.save_model"),
+    *_entries(_SAVE, "accelerate.accelerator", "Accelerator.save_state", path=accelerate_folder),
+    *_entries(_SAVE, "accelerate.accelerator", "Accelerator.save_model"),
     *_entries(_LOAD, "accelerate.accelerator", "Accelerator.load_state"),
-    *_entries(_SAVE, "deepspeed.runtime.engine", "DeepSpeedEngine.save_checkpoint"),
+    *_entries(
+        *(_SAVE, "deepspeed.runtime.engine", "DeepSpeedEngine.save_checkpoint"),
+        path=deepspeed_folder,
+    ),
     *_entries(_LOAD, "deepspeed.runtime.engine", "DeepSpeedEngine.load_checkpoint"),
     *_entries(_SAVE, "megatron.training.training", "save_checkpoint_and_time"),
     *_entries(_EVALUATION, "megatron.training.training", "evaluate_and_print_results"),
@@ -65,7 +105,10 @@ INTERRUPTIONS: tuple[Interruption, ...] = (
         entry
         for package in _LIGHTNING
         for entry in (
-            *_entries(_SAVE, f"{package}.trainer.trainer", "Trainer.save_checkpoint"),
+            *_entries(
+                *(_SAVE, f"{package}.trainer.trainer", "Trainer.save_checkpoint"),
+                path=argument("filepath", 1),
+            ),
             *_entries(_EVALUATION, f"{package}.loops.evaluation_loop", "_EvaluationLoop.run"),
             *_entries(_EVALUATION, f"{package}.loops.prediction_loop", "_PredictionLoop.run"),
         )

@@ -18,9 +18,10 @@ from stepwatch.hooks.recorder.recorder import Recorder
 
 from .evaluation import Evaluation
 from .imports import Imports
-from .interruptions import INTERRUPTIONS, Interrupts
+from .interruptions import INTERRUPTIONS, Interruption, Interrupts
 from .replacements import Function, Replacements
-from .saves import RecognisedSave, Saves
+from .save_paths import SaveCall
+from .saves import InnerSave, RecognisedSave, Saves
 from .trained import Trained
 
 _MODELS = "torch.nn.modules.module"
@@ -88,18 +89,18 @@ class Pauses:
             if entry.module == module.__name__:
                 owner = getattr(module, entry.owner, None) if entry.owner else module
                 if owner is not None:
-                    make = functools.partial(self._interrupting, entry.interrupts)
+                    make = functools.partial(self._interrupting, entry)
                     self._replaced.put(owner, entry.name, make)
 
-    def _interrupting(self, interrupts: Interrupts, inner: Function) -> Function:
+    def _interrupting(self, entry: Interruption, inner: Function) -> Function:
         @functools.wraps(inner)
         def call(*args: Any, **kwargs: Any) -> Any:
             if _is_compiling():
                 return inner(*args, **kwargs)
-            with self._scope(interrupts, (*args, *kwargs.values())) as entered:
+            with self._scope(entry.interrupts, (*args, *kwargs.values())) as entered:
                 result = inner(*args, **kwargs)
-                if interrupts is Interrupts.SAVE_BESIDE and isinstance(entered, RecognisedSave):
-                    entered.follow(result)
+                if isinstance(entered, RecognisedSave | InnerSave):
+                    entered.returned(entry, SaveCall(args, kwargs, result))
                 return result
 
         return call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
 from typing import Any
 
 from stepwatch.hooks.checkpoints import CheckpointHandle, CheckpointQueue, Stall
@@ -11,6 +12,9 @@ from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.exceptions import words_of
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import Phase
+
+from .interruptions import Interruption
+from .save_paths import SaveCall
 
 _CHECKPOINT = int(Phase.CHECKPOINT)
 
@@ -26,10 +30,11 @@ class Saves:
     def save(self, arguments: tuple[Any, ...]) -> AbstractContextManager[Any]:
         """Return a context manager around a save with these positional `arguments`.
 
-        It writes a CHECKPOINT record unless everything goes to memory.
+        It writes a CHECKPOINT record unless everything goes to memory, or a marked checkpoint is
+        around it.
         """
         if not self._counts():
-            return nullcontext()
+            return self._inner()
         if any(isinstance(argument, io.BytesIO) for argument in arguments[:3]):
             return self._phase()
         return RecognisedSave(self, self._queue, self._recorder.step_number)
@@ -50,6 +55,12 @@ class Saves:
         on = recorder.timeline is not None and recorder.thread.is_current()
         return on and not self._queue.inside
 
+    def _inner(self) -> AbstractContextManager[Any]:
+        marked = self._queue.unnamed
+        if marked is None or not self._recorder.thread.is_current():
+            return nullcontext()
+        return InnerSave(self._queue, marked.step)
+
     def _phase(self) -> AbstractContextManager[Any]:
         timeline = self._recorder.timeline
         if timeline is None or timeline.bucket == _CHECKPOINT:
@@ -57,26 +68,73 @@ class Saves:
         return timeline.buckets[_CHECKPOINT]
 
 
+class InnerSave:
+    """A save inside a marked checkpoint without a path: it names the checkpoint's files."""
+
+    def __init__(self, queue: CheckpointQueue, step: int) -> None:
+        self.guard = queue.guard
+        self._queue, self._step = queue, step
+
+    def __enter__(self) -> InnerSave:
+        # Saves inside this one are parts of its files.
+        self._marked, self._queue.unnamed = self._queue.unnamed, None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._queue.unnamed = self._marked
+
+    @guarded()
+    def returned(self, entry: Interruption, call: SaveCall) -> None:
+        """The save returned."""
+        if entry.path is not None and (entry.by_rank or self._queue.reports_all):
+            self._queue.add_path(self._step, entry.path(call))
+
+
 class RecognisedSave(CheckpointHandle):
     """One save among those between two steps: files for one checkpoint, whose stalls add up."""
+
+    takes_inner = False
 
     def __init__(self, saves: Saves, queue: CheckpointQueue, step: int) -> None:
         super().__init__(queue, step)
         self._saves = saves
+        self._later: Any = ""
+        """The path of files that background work writes."""
 
     def stalled(self, stall: Stall) -> Stall:
         """Return the stall to report after this save took `stall`."""
         return self._saves.total(self._step, stall)
 
     @guarded()
+    def returned(self, entry: Interruption, call: SaveCall) -> None:
+        """The save returned: its files are reported when it ends, and a failure behind it."""
+        path = "" if entry.path is None else entry.path(call)
+        self.by_rank = entry.by_rank
+        if entry.is_beside:
+            self._later = path
+            self.follow(call.result)
+        else:
+            self.path = path
+
+    @guarded()
     def follow(self, future: Any) -> None:
-        """The background work ends with `future`: its failure is recorded."""
+        """The background work ends with `future`: its files or its failure are recorded."""
         future = getattr(future, "upload_completion", future)
         if hasattr(future, "add_done_callback"):
             future.add_done_callback(self._uploaded)
 
     @guarded()
     def _uploaded(self, future: Any) -> None:
-        error = None if future.cancelled() else future.exception()
-        if error is not None and not self._recorder.closed:
+        if future.cancelled() or self._recorder.closed:
+            return
+        error = future.exception()
+        if error is not None:
             self.failed(words_of(error))
+        else:
+            self.path = self._later
+            self.add_files()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .fields import BODIES, COMMON, DTYPES, RING_KINDS, UNKNOWN
 from .making import make_rows
-from .pieces import Fact, Link, piece_texts, read_fact, read_link
+from .pieces import Fact, Link, piece_texts, read_fact, read_link, read_path
 from .vocabulary import (
     ENDS,
     LOSS_SCALED,
@@ -36,6 +36,7 @@ from .vocabulary import (
     ProcessState,
     StepFlag,
     Throttle,
+    Verification,
     phase_name,
 )
 
@@ -82,11 +83,13 @@ __all__ = [
     "ProcessState",
     "StepFlag",
     "Throttle",
+    "Verification",
     "make_rows",
     "phase_name",
     "piece_texts",
     "read_fact",
     "read_link",
+    "read_path",
     "text_bytes",
 ]
 

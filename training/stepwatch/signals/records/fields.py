@@ -93,6 +93,18 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("text", "S48", b""),
         ("blocked_ns", "<u8", 0),
     ],
+    # The agent's verification of saved files, for the rank and step whose path was reported.
+    # `path_number` is the path's CRC-32: a rank may save several files.
+    Kind.VERIFICATION: [
+        ("state", "<u2", 0),  # `Verification`
+        ("again", "<u2", 0),  # 1: it verified before
+        ("path_number", "<u4", 0),
+        ("bytes", "<u8", 0),  # of all files; 0 is unknown
+        ("seconds", "<f4", NAN),  # that reading them took
+        ("file", "S128", b""),  # below the path; empty for the path itself
+        ("reason", "S160", b""),
+        ("path", "S256", b""),  # the end of a longer one
+    ],
     # Sampled, and in every step in which a rank itself held non-finite values. Replicas with
     # different `digest` for the same step, group and part do not agree; group 0 is not a digest.
     # `exchanges` counts the rank's updates from gradients that the group exchanged, `local_updates`

@@ -1,8 +1,9 @@
-"""Texts longer than a record, in the pieces of LINK and FACT records.
+"""Texts longer than a record, in the pieces of LINK, FACT and CHECKPOINT_PATH records.
 
 A link is the `tracker`, `run` and `url` of an experiment tracker's run; a fact about a run is its
-`name` and its `value`. Tabs separate the parts, and the text is cut into pieces that fit a record.
-A record's `value` is its piece's number, from 0; a piece 0 begins a new text.
+`name` and its `value`; a path has an empty part behind it. Tabs separate the parts, and the text is
+cut into pieces that fit a record. A record's `value` is its piece's number, from 0; a piece 0
+begins a new text.
 """
 
 from __future__ import annotations
@@ -66,3 +67,9 @@ def read_fact(texts: Iterable[str]) -> Fact:
     """Return the fact in its records' texts, in order; missing parts are empty."""
     name, _, value = "".join(texts).partition("\t")
     return Fact(name, value)
+
+
+def read_path(texts: Iterable[str]) -> str:
+    """Return the path in its records' texts, in order; empty until its last piece is there."""
+    path, end, _ = "".join(texts).partition("\t")
+    return path if end else ""

@@ -53,6 +53,7 @@ class Kind(IntEnum):
     TOPOLOGY = 22
     METRIC = 23
     METRIC_NAME = 24
+    VERIFICATION = 25
 
 
 METRICS_PER_ROW = 8
@@ -129,6 +130,17 @@ class CheckpointEvent(IntEnum):
     """Found invalid during a search for one to resume from."""
 
 
+class Verification(IntEnum):
+    """What the agent found when it read a checkpoint's files."""
+
+    UNKNOWN = 0
+    """Not read yet, or not readable: `reason` says which."""
+    VERIFIED = 1
+    DAMAGED = 2
+    REMOVED = 3
+    """The files were deleted or replaced by a later checkpoint."""
+
+
 class LifecycleEvent(IntEnum):
     """Events of one rank within one attempt."""
 
@@ -158,6 +170,10 @@ class LifecycleEvent(IntEnum):
     ALLOCATION = 12
     """`value` is since when the job has held its devices, whole Unix seconds: before this attempt,
     if a launcher or a batch job restarts it. Rank 0 reports it if it is known.
+    """
+    CHECKPOINT_PATH = 13
+    """A piece of the path of a finished save, see `records.pieces`; the record's step is the
+    checkpoint's.
     """
 
 
