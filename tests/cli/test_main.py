@@ -82,6 +82,7 @@ def test_the_variable_names_the_collector_of_every_verb(monkeypatch: pytest.Monk
         "runbook",
         "checklist",
         "slo",
+        "checkpoints",
         "metrics",
         "report",
         "compare",

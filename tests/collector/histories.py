@@ -24,6 +24,7 @@ from stepwatch.signals.records import (
     ProcessState,
     StepFlag,
     make_rows,
+    Verification,
 )
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
 
@@ -75,6 +76,8 @@ class History:
         """What decides whether agents say which cards are near."""
         self.metering = np.random.default_rng([seed, 3])
         """What decides which metrics ranks record."""
+        self.reading = np.random.default_rng([seed, 4])
+        """What decides what agents find in checkpoints."""
         self.on_hosts = self.other.random() < 0.4
         """Whether nobody says anything of devices."""
         self.staged = self.other.random() < 0.3
@@ -139,6 +142,8 @@ class History:
             tables[Kind.METRIC_NAME] = self.metric_names(ranks)
         if self.metering.random() < 0.4:
             tables[Kind.METRIC] = self.metrics(node, ranks)
+        if self.reading.random() < 0.1:
+            tables[Kind.VERIFICATION] = self.verifications(node, ranks)
         if self.timed:
             self.on_devices(tables, node, ranks)
         if self.on_hosts:
@@ -229,6 +234,16 @@ class History:
         event = list(CheckpointEvent)[self.random.integers(len(CheckpointEvent))]
         rows = checkpoint_rows(int(event), ranks, self.steps[node] // 8 * 8, b"reason")
         rows["stall_ns"][self.random.random(len(rows)) < 0.5] = 0
+        return rows
+
+    def verifications(self, node: int, ranks: range) -> Rows:
+        rows = np.zeros(2, dtype=DTYPES[Kind.VERIFICATION])
+        rows["rank"] = self.reading.choice(ranks, len(rows))
+        rows["step"] = self.steps[node] // 8 * 8
+        rows["state"] = self.reading.choice(list(Verification), len(rows))
+        rows["again"] = self.reading.integers(2, size=len(rows))
+        rows["path_number"] = self.reading.integers(1, 3, len(rows))
+        rows["reason"], rows["path"] = b"it is missing", b"/runs/a"
         return rows
 
     def microbatches(self, node: int, ranks: range) -> Rows:

@@ -36,6 +36,7 @@ VERBS: dict[str, str] = {
     "checklist": "what to look at before a job, at an incident, each week; checked where it can be",
     "slo": "objectives, budgets and burn of jobs; checks SLO documents",
     "thresholds": "the detectors' thresholds: value, unit, reason, and a site's changes",
+    "checkpoints": "a job's checkpoints: verified or damaged, and what a resume would lose",
     "metrics": "numbers that a job's trainer recorded: newest values and curves",
     "profile": "why is a rank slower than its peer? both profiled at the same steps, compared",
     "report": "device-time over days, by cause, job and money",
@@ -67,6 +68,7 @@ EXTRAS: dict[str, str] = {
     "checklist": "collector",
     "slo": "collector",
     "thresholds": "collector",
+    "checkpoints": "collector",
     "metrics": "collector",
     "profile": "agent,collector",
     "report": "collector",
@@ -108,7 +110,7 @@ def load_verb(name: str) -> Verb:
 
 def overview() -> str:
     """Return the text for `stepwatch --help`."""
-    lines = [wrapped(text, f"  {name:<10} ", 13) for name, text in VERBS.items()]
+    lines = [wrapped(text, f"  {name:<11} ", 14) for name, text in VERBS.items()]
     return "\n".join(
         [
             "usage: stepwatch VERB [options]",

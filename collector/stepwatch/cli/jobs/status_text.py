@@ -112,7 +112,11 @@ def checkpoint_line(checkpoints: list[dict[str, Any]]) -> str:
         return "none yet"
     stalls = [item["stall_seconds"] for item in checkpoints if item["stall_seconds"] is not None]
     longest = f"longest stall {text.seconds(max(stalls, default=None))}"
-    good = [item["step"] for item in checkpoints if item["verified"] is True]
+    good = [
+        item["step"]
+        for item in checkpoints
+        if item["verified"] is True and not item.get("is_removed")
+    ]
     if all(item["verified"] is None for item in checkpoints):
         return f"{len(checkpoints)} saved, none verified: unknown if one can be read, {longest}"
     newest = f"newest at step {max(good)}" if good else "no verified one yet"

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from stepwatch.agent.traces import DEFAULT_EVERY
 from stepwatch.cli.source import COLLECTOR_HELP, add_access_arguments
 from stepwatch.cli.terminal import start_log
+from stepwatch.cli.verbs.checkpoint import bytes_per_second
 from stepwatch.signals import places
 from stepwatch.signals.access import Access, read_token
 from stepwatch.signals.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
+    from stepwatch.agent.checkpoints.jobs.options import CheckpointOptions
     from stepwatch.agent.otlp import OtlpOptions
     from stepwatch.agent.traces.tracer import TraceOptions
 
@@ -26,6 +28,7 @@ OTLP_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 MOST_FLUSH_SECONDS = 60.0
 """A ring holds minutes of records: an agent that flushes less often may lose some."""
 MOST_DESCRIPTORS = 65_536
+MOST_DAYS = 3650
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,6 +84,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="read devices from this dcgm-exporter, too: http://127.0.0.1:9400/metrics",
     )
+    parser.add_argument(
+        "--verify-checkpoints",
+        default="200MB/s",
+        metavar="RATE",
+        help="read the checkpoints that ranks save, at most so fast; off: read none [200MB/s]",
+    )
+    parser.add_argument(
+        "--reverify-days",
+        type=float,
+        default=30.0,
+        metavar="DAYS",
+        help="read each job's newest good checkpoint again after so many days; 0: never [30]",
+    )
     add_access_arguments(parser)
 
 
@@ -105,6 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         host=arguments.host,
         metrics_token=read_token(arguments.metrics_token_file),
         dcgm=_dcgm(arguments.dcgm),
+        checkpoints=_checkpoints(arguments.verify_checkpoints, arguments.reverify_days),
     )
     _raise_descriptors()
     agent = Agent(options)
@@ -144,6 +161,19 @@ def _dcgm(url: str) -> str:
         return checked_url(url) if url else ""
     except ConfigurationError as error:
         raise UsageError(str(error)) from error
+
+
+def _checkpoints(rate: str, days: float) -> CheckpointOptions | None:
+    from stepwatch.agent.checkpoints.jobs.options import DAY_SECONDS, CheckpointOptions
+
+    if not 0 <= days <= MOST_DAYS:
+        raise UsageError(f"--reverify-days {days:g} must be from 0 to {MOST_DAYS}")
+    if rate == "off":
+        return None
+    try:
+        return CheckpointOptions(rate=bytes_per_second(rate), every_seconds=days * DAY_SECONDS)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--verify-checkpoints: {error}") from error
 
 
 def _traces(arguments: argparse.Namespace) -> TraceOptions | None:

@@ -27,6 +27,7 @@ from stepwatch.collector.web.access.plain_paths import PlainPaths
 from stepwatch.collector.web.access.readers import Readers
 from stepwatch.collector.web.connections import Table
 from stepwatch.collector.web.documents import (
+    CHECKPOINTS,
     COLLECTIVES,
     HEATMAPS,
     LINE,
@@ -65,7 +66,8 @@ def make_api(
     api = Api(service, runbook)
     api.register(Table(0) if connections is None else connections)
     service.shared_views.offer(
-        [LINE, SUMMARY, COLLECTIVES, SLIS, SLOS, METRICS, RUN, *HEATMAPS.values()], ["line", "job"]
+        [LINE, SUMMARY, COLLECTIVES, SLIS, SLOS, METRICS, CHECKPOINTS, RUN, *HEATMAPS.values()],
+        ["line", "job"],
     )
     routes = [
         Route("/v1/segments", SegmentsApi(service, api.refusals).receive, methods=["POST"]),
@@ -76,6 +78,7 @@ def make_api(
         Route("/v1/jobs/{job}/slis", api.slis),
         Route("/v1/jobs/{job}/slos", api.slos),
         Route("/v1/jobs/{job}/metrics", api.job_metrics),
+        Route("/v1/jobs/{job}/checkpoints", api.checkpoints),
         Route("/v1/jobs/{job}/run", api.run),
         *ResponseApi(service).routes(),
         Route("/v1/nodes", api.nodes),
@@ -194,6 +197,10 @@ class Api:
         document = json.loads(bytes(answer.body))
         named = [metric for metric in document["metrics"] if metric["name"] in names]
         return _json({**document, "metrics": named})
+
+    async def checkpoints(self, request: Request) -> Response:
+        """Serve a job's checkpoints, newest first, and the work that a resume now would lose."""
+        return await self._job_answer(request, CHECKPOINTS)
 
     async def run(self, request: Request) -> Response:
         """Serve a job's newest attempt: pace, phases, SLIs, and configuration."""

@@ -12,7 +12,7 @@ from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.web import breakdown_view, job_view, run_view, sli_view, slo_view
-from stepwatch.collector.web.recorded import metrics_view
+from stepwatch.collector.web.recorded import checkpoints_view, metrics_view
 
 OLD_SECONDS = 10.0
 """An older answer is stale: a job's collector renews it every few seconds."""
@@ -76,6 +76,8 @@ SLOS = View("slos", slo_view.job_slos, encoded)
 """A job's SLOs in full."""
 METRICS = View("metrics", metrics_view.job_metrics, encoded)
 """A job's metrics with their curves."""
+CHECKPOINTS = View("checkpoints", checkpoints_view.job_checkpoints, encoded)
+"""A job's checkpoints and its recovery point."""
 RUN = View("run", run_view.job_run, encoded)
 """A run's data for comparison with other runs."""
 HEATMAPS = {metric: _heatmap(metric) for metric in job_view.HEATMAP_METRICS}

@@ -251,7 +251,7 @@ def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
         )
         undecided = sum(checkpoint.verified is None for checkpoint in checkpoints)
         unverified.append(((job.name,), float(undecided)))
-        good = [checkpoint.step for checkpoint in checkpoints if checkpoint.verified]
+        good = [checkpoint.step for checkpoint in checkpoints if checkpoint.is_good]
         newest.append(((job.name,), float(max(good)) if good else None))
         bad.append(((job.name,), _failures_in_a_row(job)))
     yield counter(names.CHECKPOINTS, outcomes)

@@ -74,7 +74,7 @@ class Node:
         return self._read(states)
 
     def _read(self, states: tuple[Verification, ...]) -> list[Result]:
-        read = [result for result in self.results if result.reason != "it was not read yet"]
+        read = [result for result in self.results if result.state is not Verification.WAITING]
         return [result for result in read if not states or result.state in states]
 
     def stop(self) -> None:

@@ -92,6 +92,8 @@ class Cause(StrEnum):
     PREEMPTED = "preempted"
     ILLEGAL_INSTRUCTION = "illegal-instruction"
     NATIVE_CRASH = "native-crash"
+    # Files of a checkpoint are missing or wrong, or a load of them would run foreign code.
+    DAMAGED_FILES = "damaged-files"
     # Reasons why telemetry is missing.
     AGENTS_STALE = "agents-stale"
     NODE_STALE = "node-stale"

@@ -193,7 +193,7 @@ CHECKPOINT_VERIFIED_STEP = Metric(
 CHECKPOINT_FAILURES_IN_A_ROW = Metric(
     "stepwatch_checkpoint_failures_in_a_row",
     _G,
-    "Checkpoints that failed or did not verify since one last verified.",
+    "Checkpoints that failed or did not verify since one last verified; a lost good one is two.",
     (JOB,),
 )
 SLI_GOOD = Metric(

@@ -134,11 +134,13 @@ class Verification(IntEnum):
     """What the agent found when it read a checkpoint's files."""
 
     UNKNOWN = 0
-    """Not read yet, or not readable: `reason` says which."""
+    """It could not be read; it may be read again later."""
     VERIFIED = 1
     DAMAGED = 2
     REMOVED = 3
     """The files were deleted or replaced by a later checkpoint."""
+    WAITING = 4
+    """Its path was reported; it was not read yet."""
 
 
 class LifecycleEvent(IntEnum):

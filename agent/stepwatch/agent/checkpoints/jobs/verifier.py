@@ -112,7 +112,7 @@ class JobCheckpoints:
             if (known.key, known.step) != (entry.key, entry.step):
                 self._report(known, Verification.REMOVED, f"step {entry.step} replaced it")
         self._register.put(entry, {})
-        self._report(entry, Verification.UNKNOWN, "it was not read yet")
+        self._report(entry, Verification.WAITING, "")
 
     def _run(self) -> None:
         while not self._stopping.is_set():

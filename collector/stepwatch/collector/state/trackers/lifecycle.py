@@ -14,7 +14,12 @@ from stepwatch.signals.records import ENDS, Kind, LifecycleEvent
 
 MAX_EVENTS = 10_000
 MOST_ALLOCATED_SECONDS = 366 * 86_400
-_OF_OTHERS = (LifecycleEvent.DEVICE_TIMING, LifecycleEvent.LINK, LifecycleEvent.FACT)
+_OF_OTHERS = (
+    LifecycleEvent.DEVICE_TIMING,
+    LifecycleEvent.LINK,
+    LifecycleEvent.FACT,
+    LifecycleEvent.CHECKPOINT_PATH,
+)
 _TAKEN = [event.value for event in LifecycleEvent if event not in _OF_OTHERS]
 
 

@@ -54,7 +54,7 @@ def verified_age(facts: JobFacts) -> Reading:
 
     A failure now would lose it.
     """
-    verified = [step for step, item in checkpoints(facts).items() if item.verified]
+    verified = [step for step, item in checkpoints(facts).items() if item.is_good]
     if not verified:
         return unknown(_NONE if not checkpoints(facts) else "no checkpoint has verified")
     newest = max(verified)
