@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 
@@ -16,7 +17,7 @@ class Site(Services):
     """One collector and one agent for all runs; each run waits in a thread of its own."""
 
     def __init__(self, folder: Path, rings: Path) -> None:
-        super().__init__(folder, rings, [str(ROOT)])
+        super().__init__(folder, rings, [str(ROOT), *filter(None, sys.path)])
         self._stop_requested = threading.Event()
 
     def stop(self) -> None:

@@ -26,6 +26,7 @@ from stepwatch.agent.checkpoints import (
 )
 from stepwatch.agent.checkpoints.formats.torch_legacy import MAGIC
 from stepwatch.agent.checkpoints.reading import Session, Window
+from tests.other_users import OTHER, give_away, needs_root
 
 from .conftest import Copy
 from .damages import append, flip, lose
@@ -123,7 +124,7 @@ def test_a_folder_without_permission_is_unknown(tmp_path: Path) -> None:
 def test_an_unreadable_file_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch_file(tmp_path, tensors("weights"))
 
-    def refuse(path: str) -> int:
+    def refuse(path: str, owner: int | None) -> int:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("stepwatch.agent.checkpoints.verification.open_regular", refuse)
@@ -304,3 +305,17 @@ def test_problems_are_bounded(tmp_path: Path) -> None:
     report = verified(path)
     assert report.state == State.DAMAGED and len(report.problems) <= 6
     assert {problem.weight for problem in report.problems} == {Weight.DAMAGE}
+
+
+@needs_root
+def test_with_an_owner_only_that_users_files_and_folders_are_read(
+    copy_of: Copy, tmp_path: Path
+) -> None:
+    path = give_away(copy_of("torch"))
+    mine, foreign = (
+        verify_supervised(str(path), Options(limits=SETTLED, owner=owner)) for owner in (OTHER, 1)
+    )
+    assert (mine.state, foreign.state) == (State.VERIFIED, State.UNKNOWN), reasons(mine)
+    assert "it belongs to another user" in reasons(foreign) and foreign.bytes_read == 0
+    folder = verify(str(tmp_path), Options(limits=SETTLED, owner=OTHER))
+    assert folder.state == State.UNKNOWN and folder.files == 0

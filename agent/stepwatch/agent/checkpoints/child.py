@@ -32,6 +32,8 @@ def main() -> None:
     most = pages * resource.getpagesize() + limits.memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     os.nice(19)
+    with suppress(OSError):  # of all processes, this one can be spared
+        Path("/proc/self/oom_score_adj").write_text("1000")
     with suppress(OSError):  # a container may forbid the call
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     try:

@@ -17,6 +17,8 @@ def options_document(path: str, options: Options) -> dict[str, Any]:
         "rate": options.rate,
         "digests": options.digests,
         "settle_seconds": options.limits.settle_seconds,
+        "memory_bytes": options.limits.memory_bytes,
+        "owner": options.owner,
         "expected": {name: [e.size, e.sha256] for name, e in options.expected.items()},
     }
 
@@ -28,6 +30,9 @@ def read_options(document: dict[str, Any]) -> tuple[str, Options]:
         rate=document["rate"],
         digests=document["digests"],
         expected={name: FileDigest(*entry) for name, entry in document["expected"].items()},
-        limits=Limits(settle_seconds=document["settle_seconds"]),
+        limits=Limits(
+            settle_seconds=document["settle_seconds"], memory_bytes=document["memory_bytes"]
+        ),
+        owner=document["owner"],
     )
     return document["path"], options

@@ -13,6 +13,7 @@ from stepwatch.signals.phrases import file_problem
 
 from .facts import FileFacts
 from .limits import Limits
+from .reading import FOREIGN
 from .result import Problem, Weight
 
 QUARANTINE = "quarantine"
@@ -69,8 +70,11 @@ class Tree:
         self.problems.append(Problem(path, reason, weight))
 
 
-def walk(root: str, limits: Limits) -> Tree:
-    """List regular files and folders; links are followed once, and never in a circle."""
+def walk(root: str, limits: Limits, owner: int | None = None) -> Tree:
+    """List regular files and folders; links are followed once, and never in a circle.
+
+    With `owner`, a user id, only that user's folders are listed.
+    """
     tree, visited = Tree(), set[tuple[int, int]]()
     waiting: list[tuple[str, str, int]] = [("", root, 0)]
     linked: list[tuple[str, str, int]] = []
@@ -83,6 +87,9 @@ def walk(root: str, limits: Limits) -> Tree:
             if identity in visited:
                 continue
             visited.add(identity)
+            if owner not in (None, status.st_uid):
+                tree.add(path, FOREIGN, Weight.UNKNOWN)
+                continue
             entries = sorted(os.scandir(place), key=lambda entry: entry.name)
         except OSError as error:
             tree.add(path, file_problem(error), Weight.UNKNOWN)

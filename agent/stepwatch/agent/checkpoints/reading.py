@@ -14,6 +14,8 @@ from types import TracebackType
 
 from .limits import Limits
 
+FOREIGN = "it belongs to another user"
+"""The problem of a file or folder that the wanted user does not own."""
 Progress = Callable[[int, int, str], None]
 """Called with the bytes read, all bytes, and the file's name."""
 
@@ -148,19 +150,21 @@ class WindowFile:
         return data
 
 
-def open_regular(path: str) -> int:
+def open_regular(path: str, owner: int | None = None) -> int:
     """Open a regular file for reading and return its descriptor.
 
     Raises:
-        UncheckableError: it is no regular file.
+        UncheckableError: it is no regular file, or `owner`, a user id, does not own it.
         OSError: it cannot be opened.
     """
     # Without O_NONBLOCK the open of a pipe waits for its writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise UncheckableError("it is no regular file")
-    return descriptor
+    status = os.fstat(descriptor)
+    is_regular = stat.S_ISREG(status.st_mode)
+    if is_regular and owner in (None, status.st_uid):
+        return descriptor
+    os.close(descriptor)
+    raise UncheckableError(FOREIGN if is_regular else "it is no regular file")
 
 
 class ReadAhead:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import selectors
 import subprocess
 import sys
@@ -29,7 +28,6 @@ def verify_supervised(
     options: Options | None = None,
     progress: Progress | None = None,
     *,
-    user: int | None = None,
     started: Callable[[subprocess.Popen[bytes]], None] | None = None,
 ) -> Report:
     """Verify a path like `verify`, in a process with idle priority and bounded memory.
@@ -41,7 +39,6 @@ def verify_supervised(
         path: a file or folder.
         options: the options of the verification.
         progress: called with bytes read, all bytes, and the file's name.
-        user: the user id that the process takes if this one is root.
         started: called with the process.
     Raises:
         OSError: no process can be started.
@@ -56,7 +53,6 @@ def verify_supervised(
         stdout=subprocess.PIPE,
         start_new_session=True,
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        **_identity(user),
     )
     if started is not None:
         started(process)
@@ -84,18 +80,6 @@ def verify_supervised(
     problem = Problem(last_name, reason, Weight.UNKNOWN)
     seconds = time.monotonic() - began_s
     return Report(path, State.UNKNOWN, "unknown", None, 0, 0, last_count, seconds, (problem,))
-
-
-def _identity(user: int | None) -> dict[str, Any]:
-    """Return the arguments with which root starts a process as a user, who chose the path."""
-    if not user or os.geteuid():
-        return {}
-    try:
-        account = pwd.getpwuid(user)
-    except KeyError:  # a user of a container
-        return {"user": user, "group": user, "extra_groups": []}
-    groups = os.getgrouplist(account.pw_name, account.pw_gid)
-    return {"user": user, "group": account.pw_gid, "extra_groups": groups}
 
 
 def _send(process: subprocess.Popen[bytes], data: bytes) -> None:

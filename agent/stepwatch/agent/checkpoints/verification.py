@@ -35,7 +35,8 @@ class Options:
     """The options of a verification.
 
     `timeout_s` is in seconds and `rate` in bytes a second, both without a limit if None. `expected`
-    maps relative paths to earlier digests. With `digests` the report has those of all files.
+    maps relative paths to earlier digests. With `digests` the report has those of all files. With
+    `owner`, a user id, only that user's files and folders are read.
     """
 
     timeout_s: float | None = None
@@ -43,6 +44,7 @@ class Options:
     digests: bool = False
     expected: Mapping[str, FileDigest] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    owner: int | None = None
 
 
 def verify(path: str, options: Options | None = None, progress: Progress | None = None) -> Report:
@@ -56,8 +58,8 @@ def verify(path: str, options: Options | None = None, progress: Progress | None 
 class _Opened:
     """A file that is open for reading, as a window."""
 
-    def __init__(self, entry: Entry) -> None:
-        self._descriptor = open_regular(entry.place)
+    def __init__(self, entry: Entry, owner: int | None) -> None:
+        self._descriptor = open_regular(entry.place, owner)
         size = os.fstat(self._descriptor).st_size
         self.window = Window(self._descriptor, entry.path, 0, size)
 
@@ -113,7 +115,7 @@ class _Verification:
             tree.add("", file_problem(error), Weight.UNKNOWN)
             return tree
         if os.path.isdir(self.path):
-            return walk(self.path, self.options.limits)
+            return walk(self.path, self.options.limits, self.options.owner)
         # A single file: its checks see no neighbours.
         name = os.path.basename(self.path)
         tree.folders[""] = 0.0
@@ -137,7 +139,7 @@ class _Verification:
     def _examine(self, entry: Entry) -> None:
         self.session.check_deadline()
         facts = self.facts[entry.path]
-        with _Opened(entry) as window:
+        with _Opened(entry, self.options.owner) as window:
             if _is_metadata(entry):
                 dcp.read_metadata(window, facts, self.session)
                 return
@@ -179,7 +181,7 @@ class _Verification:
         facts = self.facts[entry.path]
         identity = (entry.status.st_dev, entry.status.st_ino)
         expectation = self.expected.get(entry.path)
-        with _Opened(entry) as window:
+        with _Opened(entry, self.options.owner) as window:
             with_digest = self.options.digests or expectation is not None
             result = self.swept.get(identity)  # of a link to the same file
             if result is None or (with_digest and result.sha256 is None):

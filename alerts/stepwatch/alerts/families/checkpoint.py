@@ -22,7 +22,9 @@ def _series(failures: str, running: str = "1x40") -> dict[str, str]:
 
 
 _WHAT = "its newest checkpoints cannot be used"
-_DESCRIPTION = f"At least {FAILED_CHECKPOINTS} in a row failed or did not verify."
+_DESCRIPTION = (
+    f"At least {FAILED_CHECKPOINTS} in a row failed or did not verify, or a good one is lost."
+)
 
 ALERT = Alert(
     name=ALERT_CHECKPOINT_UNVERIFIED,
@@ -38,7 +40,7 @@ ALERT = Alert(
         "recovery point objective of two intervals and grows with every step."
     ),
     first_action=(
-        "Run `stepwatch status JOB`: it names the last verified checkpoint. Protect it from "
+        "Run `stepwatch checkpoints JOB`: it names the last verified checkpoint. Protect it from "
         "deletion, and do not restart the job before another one verifies."
     ),
     cases=(

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stepwatch.agent.checkpoints.jobs.paths import PathPieces
+from stepwatch.agent.checkpoints.jobs.paths import PathPieces, ReportedPath
 from stepwatch.agent.checkpoints.jobs.register import MOST_OF_JOB
-from stepwatch.signals.records import Verification
+from stepwatch.signals.records import Kind, Verification
+from stepwatch.signals.wire import Rows
 from tests.agent.checkpoints.damages import cut
 from tests.agent.checkpoints.written import LAYOUTS, tensors
 
@@ -106,6 +107,16 @@ def test_a_replaced_and_a_deleted_checkpoint_are_removed(node: Node, tmp_path: P
     assert node.wait(5)[-1][:2] == (50, REMOVED)
 
 
+def test_a_checkpoint_that_was_deleted_before_it_was_read_is_removed_if_a_newer_is_there(
+    node: Node, tmp_path: Path
+) -> None:
+    newer = save(tmp_path / "run")
+    node.report(newer, 60)
+    node.wait()
+    node.report(tmp_path / "run" / "older.pt", 40)
+    assert node.wait(2)[-1][:2] == (40, REMOVED)
+
+
 def test_a_deleted_folder_is_not_a_storage_that_is_away(node: Node, tmp_path: Path) -> None:
     first, second = (save(tmp_path / name) for name in ("mount", "second"))
     node.report(first, 40)
@@ -161,11 +172,15 @@ def test_the_next_agent_reads_what_its_predecessor_did_not(
 def test_a_lost_piece_and_foreign_text_name_no_path() -> None:
     pieces, long = PathPieces(), "/runs/" + "a" * 200
     rows = path_rows(long, 40)
-    assert pieces.paths(KEY, rows[:2]) == []
-    assert pieces.paths(KEY, rows[2:]) == [(0, 40, long)]
-    assert pieces.paths(KEY, np.delete(rows, 1)) == []
+
+    def paths(part: Rows) -> list[ReportedPath]:
+        return pieces.paths(KEY, {Kind.LIFECYCLE: part})
+
+    assert paths(rows[:2]) == []
+    assert paths(rows[2:]) == [(0, 40, long)]
+    assert paths(np.delete(rows, 1)) == []
     for text in ("runs/a.pt", "/runs/\x1b[31ma.pt", "/" + "a" * 1000):
-        assert pieces.paths(KEY, path_rows(text, 40)) == []
+        assert paths(path_rows(text, 40)) == []
 
 
 def test_the_register_is_bounded(make_node: Callable[..., Node], tmp_path: Path) -> None:

@@ -21,5 +21,7 @@ class CheckpointOptions:
     delay_seconds: float = 10.0
     settle_seconds: float = 60.0
     """A folder that changed so recently may still be written."""
+    memory_bytes: int = 256 << 20
+    """Memory that the reading process may add: the shipped unit gives an agent 512 MiB."""
     timeout_seconds: float = 4 * 3600.0
     """Time for one checkpoint: 2.9 TB at the default rate."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stepwatch.agent.keys import AttemptKey
-from stepwatch.signals.records import LifecycleEvent, read_path
+from stepwatch.agent.keys import AttemptKey, Tables
+from stepwatch.signals.records import Kind, LifecycleEvent, read_path
 from stepwatch.signals.records.pieces import MOST_PIECES
-from stepwatch.signals.wire import Rows
 
 MOST_OPEN = 4096
 """Ranks whose path is incomplete; the oldest is forgotten first."""
@@ -27,10 +26,13 @@ class PathPieces:
     def __init__(self) -> None:
         self._open: dict[tuple[AttemptKey, int], list[str]] = {}
 
-    def paths(self, key: AttemptKey, rows: Rows) -> list[ReportedPath]:
+    def paths(self, key: AttemptKey, tables: Tables) -> list[ReportedPath]:
         """Return the paths that LIFECYCLE rows complete; a piece out of sequence is ignored."""
+        paths: list[ReportedPath] = []
+        rows = tables.get(Kind.LIFECYCLE)
+        if rows is None:
+            return paths
         rows = rows[rows["event"] == LifecycleEvent.CHECKPOINT_PATH]
-        paths = []
         for row in rows:
             place, index = (key, int(row["rank"])), int(row["value"])
             if index == 0:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from stepwatch.agent.keys import AttemptKey, Tables
 from stepwatch.agent.rings.tail import RingTail
 from stepwatch.agent.supervision import SupervisedThread
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import Kind, Verification
+from stepwatch.signals.records import Verification
 from stepwatch.signals.wire import Rows
 
 from .options import CheckpointOptions
@@ -64,8 +65,7 @@ class JobCheckpoints:
 
     def follow(self, key: AttemptKey, tails: Iterable[RingTail], tables: Tables) -> None:
         """Note the paths in an attempt's new LIFECYCLE records."""
-        rows = tables.get(Kind.LIFECYCLE)
-        paths = [] if rows is None else self._pieces.paths(key, rows)
+        paths = self._pieces.paths(key, tables)
         if not paths:
             return
         owners = {tail.reader.identity.rank: tail.reader.owner for tail in tails}
@@ -153,18 +153,19 @@ class JobCheckpoints:
             rate=self.options.rate,
             digests=True,
             expected=expected,
-            limits=Limits(settle_seconds=self.options.settle_seconds),
+            limits=Limits(
+                settle_seconds=self.options.settle_seconds, memory_bytes=self.options.memory_bytes
+            ),
+            owner=None if entry.user in (0, os.geteuid()) else entry.user,
         )
         report = self._supervised(entry, options)
         if expected and not report.missing and report.changed_s > entry.changed_s:
-            return self._supervised(entry, Options(**{**vars(options), "expected": {}}))
+            return self._supervised(entry, replace(options, expected={}))
         return report
 
     def _supervised(self, entry: KnownCheckpoint, options: Options) -> Report:
         try:
-            return verify_supervised(
-                entry.path, options, user=entry.user, started=self._note_process
-            )
+            return verify_supervised(entry.path, options, started=self._note_process)
         except OSError as error:
             reason = f"no process can read it: {error.strerror or error}"
             problem = Problem("", reason, Weight.UNKNOWN)
@@ -177,7 +178,8 @@ class JobCheckpoints:
 
     def _apply(self, entry: KnownCheckpoint, report: Report) -> None:
         now_s = self._now_s()
-        if report.missing and entry.verified_s and _is_deleted(entry.path):
+        was_there = entry.verified_s > 0 or self._has_successor(entry)
+        if report.missing and was_there and _is_deleted(entry.path):
             self._remove(entry)
         elif report.state is State.VERIFIED:
             entry.state, entry.reason, entry.tries, entry.is_suspect = "verified", "", 0, False
@@ -254,6 +256,14 @@ class JobCheckpoints:
                 if self._register.entries.get(entry.name) is entry:
                     self._remove(entry)
             self._schedule(job)
+
+    def _has_successor(self, entry: KnownCheckpoint) -> bool:
+        """Whether the job saved into the same folder since: a trainer keeps the newest ones."""
+        folder = os.path.dirname(entry.path)
+        return any(
+            item.step > entry.step and os.path.dirname(item.path) == folder
+            for item in self._register.of_job(entry.job)
+        )
 
     def _remove(self, entry: KnownCheckpoint) -> None:
         self._report(entry, Verification.REMOVED, "it was deleted")

@@ -100,7 +100,8 @@ class Checkpoints(Tracker):
         for row in rows:
             step = int(row["step"])
             states = self.files.setdefault(step, {})
-            states[int(row["rank"]) << 32 | int(row["path_number"])] = int(row["state"])
+            number = int(row["rank"]) << 32 | int(row["path_number"])
+            states[number] = int(row["state"])
             complete = set(states.values()) == {int(Verification.VERIFIED)}
             known = self.by_step.get(step, Checkpoint(step))
             _put(self.by_step, verified(known, row, complete), decided)
