@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,7 +123,10 @@ def test_only_rank_0_reports_what_all_ranks_save(watch: Watch, rings: Path, tmp_
     assert paths(rings) == [(0, str(tmp_path / "shard-1.pt"))]
 
 
-def test_the_frameworks_paths() -> None:
+def test_the_frameworks_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = SimpleNamespace(get_args=lambda: SimpleNamespace(save="/out"))
+    monkeypatch.setitem(sys.modules, "megatron.training.global_vars", settings)
+    assert path_of("save_checkpoint_and_time", 40, "model") == "/out/iter_0000040"
     trainer = SimpleNamespace(
         _get_output_dir=lambda trial: "/out", state=SimpleNamespace(global_step=7)
     )

@@ -16,6 +16,7 @@ from .save_paths import (
     argument,
     deepspeed_folder,
     distributed,
+    megatron_folder,
     trainer_folder,
 )
 
@@ -98,7 +99,9 @@ INTERRUPTIONS: tuple[Interruption, ...] = (
         path=deepspeed_folder,
     ),
     *_entries(_LOAD, "deepspeed.runtime.engine", "DeepSpeedEngine.load_checkpoint"),
-    *_entries(_SAVE, "megatron.training.training", "save_checkpoint_and_time"),
+    *_entries(
+        *(_SAVE, "megatron.training.training", "save_checkpoint_and_time"), path=megatron_folder
+    ),
     *_entries(_EVALUATION, "megatron.training.training", "evaluate_and_print_results"),
     *_entries(_EVALUATION, "torchtitan.components.validate", "Validator.validate"),
     *(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -56,6 +57,12 @@ def deepspeed_folder(call: SaveCall) -> Any:
     tag = call.argument("tag", 2)
     tag = f"global_step{call.args[0].global_steps}" if tag is None else str(tag)
     return os.path.join(call.argument("save_dir", 1), tag)
+
+
+def megatron_folder(call: SaveCall) -> Any:
+    """Return the folder of one iteration below Megatron-LM's `--save`."""
+    settings = sys.modules["megatron.training.global_vars"].get_args()
+    return os.path.join(settings.save, f"iter_{call.argument('iteration', 0):07d}")
 
 
 def plain_path(place: Any) -> str:
