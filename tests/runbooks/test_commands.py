@@ -29,6 +29,7 @@ STEPWATCH = "stepwatch"
 DRILLS = ("demo", "train")
 ANSWERS = {
     "blackbox": {OK},
+    "checkpoints": {OK, PROBLEM},
     "compare": {OK},
     "doctor": {OK, PROBLEM},
     "incidents": {PROBLEM},
