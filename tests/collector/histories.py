@@ -23,8 +23,8 @@ from stepwatch.signals.records import (
     Phase,
     ProcessState,
     StepFlag,
-    make_rows,
     Verification,
+    make_rows,
 )
 from stepwatch.signals.wire import Rows, Segment, SegmentKey
 
@@ -237,7 +237,7 @@ class History:
         return rows
 
     def verifications(self, node: int, ranks: range) -> Rows:
-        rows = np.zeros(2, dtype=DTYPES[Kind.VERIFICATION])
+        rows = make_rows(Kind.VERIFICATION, 2)
         rows["rank"] = self.reading.choice(ranks, len(rows))
         rows["step"] = self.steps[node] // 8 * 8
         rows["state"] = self.reading.choice(list(Verification), len(rows))

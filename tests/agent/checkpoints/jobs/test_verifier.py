@@ -104,7 +104,7 @@ def test_a_replaced_and_a_deleted_checkpoint_are_removed(node: Node, tmp_path: P
     assert results[1] == (40, REMOVED, "", "step 50 replaced it", True)
     first.unlink()
     node.report(second, 60)
-    assert node.wait(5)[-1][:2] == (50, REMOVED)
+    assert node.wait(2, states=(REMOVED,))[-1][:2] == (50, REMOVED)
 
 
 def test_a_checkpoint_that_was_deleted_before_it_was_read_is_removed_if_a_newer_is_there(
