@@ -86,8 +86,10 @@ def _extras() -> Segment:
     schedule = lifecycle_rows(LifecycleEvent.SCHEDULE, ranks, 200_000)
     schedule["text"] = b"GPipe"
     checkpoints = [CheckpointEvent.BEGIN, CheckpointEvent.WRITTEN, CheckpointEvent.VERIFIED]
-    named = make_rows(Kind.METRIC_NAME, 1, number=1, text=b"val_loss", evaluation=b"validation")
-    metric = make_rows(Kind.METRIC, 1, evaluated=1, name_0=1, value_0=2.5)
+    named = make_rows(
+        Kind.METRIC_NAME, 1, rank=0, number=1, text=b"val_loss", evaluation=b"validation"
+    )
+    metric = make_rows(Kind.METRIC, 1, rank=0, evaluated=1, name_0=1, value_0=2.5)
     tables = {
         Kind.METRIC_NAME: named,
         Kind.METRIC: metric,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.signals.records import COMMON, DTYPES, RING_KINDS, UNKNOWN, Kind
+from stepwatch.signals.records import COMMON, DTYPES, RING_KINDS, UNKNOWN, Kind, make_rows
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -40,3 +40,12 @@ def test_kinds_keep_their_numbers() -> None:
 
 def test_what_an_agent_says_of_itself_is_no_ring_kind() -> None:
     assert Kind.AGENT not in RING_KINDS
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_fields_that_are_not_given_are_unknown(kind: Kind) -> None:
+    rows = make_rows(kind, 2, 3, rank=[4, 5, 6])
+    assert rows.shape == (2, 3) and (rows["rank"] == [4, 5, 6]).all()
+    unknown = {**UNKNOWN[kind], "rank": 5}
+    expected = np.array(tuple(unknown.values()), dtype=DTYPES[kind])
+    assert rows[1, 1].tobytes() == expected.tobytes()

@@ -281,7 +281,7 @@ def test_records_of_any_content_make_spans_that_otlp_can_carry(flushes: Any) -> 
 
 
 def test_the_largest_numbers_are_kept_within_what_otlp_can_carry() -> None:
-    flush = {kind: make_rows(kind, 1) for kind in TRACED_KINDS}
+    flush = {kind: make_rows(kind, 1, rank=0) for kind in TRACED_KINDS}
     for table in flush.values():
         table.view(np.uint8)[:] = 0xFF
     flush[Kind.STEP]["flags"] = StepFlag.FIRST

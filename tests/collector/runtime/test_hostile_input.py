@@ -264,7 +264,7 @@ def test_an_impossible_stall_raises_no_incident(service: Service) -> None:
 
 def test_gaps_that_run_backwards_lose_nothing() -> None:
     attempt = Attempt(0)
-    gaps = make_rows(Kind.GAP, 2, first_seq=[10, 2**64 - 1], last_seq=[14, 0])
+    gaps = make_rows(Kind.GAP, 2, rank=0, first_seq=[10, 2**64 - 1], last_seq=[14, 0])
     hear(attempt, {Kind.GAP: gaps})
     assert attempt.tracker(Agents).lost_records == 5
 

@@ -108,7 +108,7 @@ def test_a_job_beyond_the_restored_ones_comes_back_whole(
 
 
 def test_the_first_request_of_a_job_counts_once(store: Store, clock: HandClock) -> None:
-    gap = make_rows(Kind.GAP, 1, first_seq=1, last_seq=5)
+    gap = make_rows(Kind.GAP, 1, rank=0, first_seq=1, last_seq=5)
     service = Service(store, clock)
     service.receive(body([*run_segments(10), segment(70, {Kind.GAP: gap})]))
     assert view(service)["lost_records"] == 5

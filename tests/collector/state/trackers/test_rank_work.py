@@ -20,7 +20,11 @@ def readings(moments: Iterable[float], **rates: float) -> Rows:
     """A reading at each moment of counters that grow by `rates` a second; others are unknown."""
     times = np.array([*moments])
     rows = make_rows(
-        Kind.RANK_STATE, len(times), time_ns=times * NANOSECONDS, since_ns=MOVED_S * NANOSECONDS
+        Kind.RANK_STATE,
+        len(times),
+        rank=0,
+        time_ns=times * NANOSECONDS,
+        since_ns=MOVED_S * NANOSECONDS,
     )
     for name, rate in rates.items():
         rows[name] = 1e6 + rate * times if name.endswith("bytes") else rate * times
