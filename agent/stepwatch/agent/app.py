@@ -245,6 +245,8 @@ class Agent:
         clock = ClockPair.now(self.clock)
         try:
             tables = self._tables(batch, clock)
+            if self.checkpoints is not None:  # a path that is noted twice is read twice
+                self.checkpoints.follow(batch.key, batch.tails, tables)
             self.spool.put(batch.key, clock, tables)
         except (OSError, MemoryError, SegmentError) as error:
             self.tail.rewind(batch.positions)
@@ -253,8 +255,6 @@ class Agent:
             return
         self.tail.commit(batch.positions)
         self.non_finite.count(batch.key, tables.get(Kind.NUMERICS))
-        if self.checkpoints is not None:
-            self.checkpoints.follow(batch.key, batch.tails, tables)
         if self.tracer is not None:
             self.tracer.trace(batch.key, clock, tables)
         for tail in batch.ended:

@@ -24,7 +24,13 @@ from stepwatch.signals.wire import Rows
 from tests.waiting import until
 
 KEY = AttemptKey("llama", 0)
-QUICK = {"rate": 1e9, "delay_seconds": 0.0, "settle_seconds": 0.2, "timeout_seconds": 60.0}
+QUICK = {
+    "rate": 1e9,
+    "delay_seconds": 0.0,
+    "pause_seconds": 0.0,
+    "settle_seconds": 0.2,
+    "timeout_seconds": 60.0,
+}
 
 
 class Result(NamedTuple):

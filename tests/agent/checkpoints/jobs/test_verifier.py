@@ -17,8 +17,9 @@ from stepwatch.signals.records import Kind, Verification
 from stepwatch.signals.wire import Rows
 from tests.agent.checkpoints.damages import cut
 from tests.agent.checkpoints.written import LAYOUTS, tensors
+from tests.waiting import until
 
-from .conftest import KEY, Node, path_rows
+from .conftest import KEY, Node, path_rows, result_of
 
 VERIFIED, DAMAGED = Verification.VERIFIED, Verification.DAMAGED
 UNKNOWN, REMOVED = Verification.UNKNOWN, Verification.REMOVED
@@ -181,6 +182,35 @@ def test_a_lost_piece_and_foreign_text_name_no_path() -> None:
     assert paths(np.delete(rows, 1)) == []
     for text in ("runs/a.pt", "/runs/\x1b[31ma.pt", "/" + "a" * 1000):
         assert paths(path_rows(text, 40)) == []
+
+
+def test_saves_that_are_faster_than_the_delay_are_read(
+    make_node: Callable[..., Node], tmp_path: Path
+) -> None:
+    path = save(tmp_path / "run")
+    node = make_node(delay_seconds=1.5)
+    steps = iter(range(1, 1000))
+    until("a result between two saves", lambda: _reported_again(node, path, next(steps)), every=0.5)
+    assert node.results[-1].step > 3
+
+
+def _reported_again(node: Node, path: Path, step: int) -> bool:
+    """Report a save at the same path, and return whether one was verified."""
+    node.report(path, step)
+    for rows in node.checkpoints.collect().values():
+        node.results += [result_of(row) for row in rows]
+    return any(result.state is VERIFIED for result in node.results)
+
+
+def test_a_second_reading_waits_for_the_pause(
+    make_node: Callable[..., Node], tmp_path: Path
+) -> None:
+    node = make_node(pause_seconds=1000.0)
+    node.report(save(tmp_path / "first"), 1)
+    node.wait()
+    node.report(save(tmp_path / "second"), 2)
+    time.sleep(1.0)
+    assert [result.step for result in node.wait()] == [1]
 
 
 def test_the_register_is_bounded(make_node: Callable[..., Node], tmp_path: Path) -> None:

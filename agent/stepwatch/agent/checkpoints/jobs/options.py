@@ -19,6 +19,8 @@ class CheckpointOptions:
     rate: float = 200e6
     every_seconds: float = 30 * DAY_SECONDS
     delay_seconds: float = 10.0
+    pause_seconds: float = 5.0
+    """Time between two readings: to start one takes a third of a second of processor time."""
     settle_seconds: float = 60.0
     """A folder that changed so recently may still be written."""
     memory_bytes: int = 256 << 20

@@ -109,6 +109,8 @@ class JobCheckpoints:
         known = self._register.entries.get(entry.name)
         if known is not None:
             self._register.remove(known)
+            if known.state == "unknown" and not known.tries:  # saves are faster than the delay
+                entry.due_s = min(entry.due_s, known.due_s)
             if (known.key, known.step) != (entry.key, entry.step):
                 self._report(known, Verification.REMOVED, f"step {entry.step} replaced it")
         self._register.put(entry, {})
@@ -120,6 +122,7 @@ class JobCheckpoints:
             entry = self._next()
             if entry is not None:
                 self._verify(entry)
+                self._stopping.wait(self.options.pause_seconds)
             else:
                 self._woken.wait(self._wait_seconds())
 
