@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import zlib
 
-import numpy as np
-
 from stepwatch.agent.checkpoints.result import Report, Weight
 from stepwatch.signals.plain_text import plain_line
-from stepwatch.signals.records import DTYPES, Kind, Verification, text_bytes
+from stepwatch.signals.records import DTYPES, Kind, Verification, make_rows, text_bytes
 from stepwatch.signals.secrets.texts import without_secrets
 from stepwatch.signals.wire import Rows
 
@@ -26,19 +24,25 @@ def verification_rows(
     file: str = "",
 ) -> Rows:
     """Return one VERIFICATION row; texts have neither secrets nor control characters."""
-    rows = np.zeros(1, dtype=_DTYPE)
-    row, path = rows[0], entry.path.encode("utf-8", "replace")
-    row["rank"], row["step"], row["state"] = entry.rank, entry.step, state
-    row["again"] = entry.verified_s > 0 and state is not Verification.VERIFIED
-    row["path_number"] = zlib.crc32(path)
-    row["bytes"] = 0 if report is None else report.size
-    row["seconds"] = np.nan if report is None else report.seconds
-    for name, text in (("file", file), ("reason", reason)):
-        clean = without_secrets(plain_line(text))
-        row[name] = text_bytes(clean, _DTYPE[name].itemsize)
+    path = entry.path.encode("utf-8", "replace")
     end = path[-_DTYPE["path"].itemsize :]
-    row["path"] = end.decode("utf-8", "ignore").encode()
-    return rows
+    read = {} if report is None else {"bytes": report.size, "seconds": report.seconds}
+    return make_rows(
+        *(Kind.VERIFICATION, 1),
+        rank=entry.rank,
+        step=entry.step,
+        state=state,
+        again=entry.verified_s > 0 and state is not Verification.VERIFIED,
+        path_number=zlib.crc32(path),
+        file=_clean(file, "file"),
+        reason=_clean(reason, "reason"),
+        path=end.decode("utf-8", "ignore").encode(),
+        **read,
+    )
+
+
+def _clean(text: str, field: str) -> bytes:
+    return text_bytes(without_secrets(plain_line(text)), _DTYPE[field].itemsize)
 
 
 def first_problem(report: Report) -> tuple[str, str]:
