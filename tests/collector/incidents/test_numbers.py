@@ -33,7 +33,7 @@ def not_finite(step: int) -> Finding:
 
 
 def apart(step: int) -> Finding:
-    (found,) = replica_drift.detect([Apart("0-1", (0, 1), step, step + 1, 0, 2)], [], {})
+    (found,) = replica_drift.detect([Apart("0-1", 0, step, step + 1, 0, 2)], [], {})
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwatch.cli.jobs.status_text import averaging_words
@@ -12,11 +14,17 @@ from .conftest import Run, verdicts
 
 pytest.importorskip("torch", reason="replicas are torch's")
 
+
+def in_matrix(*values: Any) -> Any:
+    """A case that `make test-matrix` runs; `make test` has one like it."""
+    return pytest.param(*values, marks=pytest.mark.matrix)
+
+
 WAYS: list[dict[str, str]] = [{"OPTIMIZER": "1"}, {}, {"AUTO": "1"}]
 """The optimizer is attached, only the model is, nothing is: `stepwatch run` watches."""
 
 
-@pytest.mark.parametrize("watched", WAYS)
+@pytest.mark.parametrize("watched", [WAYS[0], in_matrix(WAYS[1]), WAYS[2]])
 def test_torchs_local_sgd_is_no_incident_and_its_period_is_known(
     replicas: Run, watched: dict[str, str]
 ) -> None:
@@ -33,13 +41,18 @@ def test_torchs_local_sgd_is_no_incident_and_its_period_is_known(
     assert averaging_words(averaging).startswith(words)
 
 
-@pytest.mark.parametrize(("period", "warmup"), [("11", "10"), ("8", "0")])
-def test_averaging_by_hand_under_no_sync_is_no_incident(
-    replicas: Run, period: str, warmup: str
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"WAY": "ddp-no-sync", "PERIOD": "11", "WARMUP": "10"},
+        in_matrix({"WAY": "ddp-no-sync", "PERIOD": "8", "WARMUP": "0"}),
+        {"WAY": "ddp", "EMA": "0.9"},
+    ],
+)
+def test_averaging_under_no_sync_and_an_averaged_copy_are_no_incident(
+    replicas: Run, environ: dict[str, str]
 ) -> None:
-    _, incidents = replicas(
-        WAY="ddp-no-sync", STEPS="120", PERIOD=period, WARMUP=warmup, OPTIMIZER="1"
-    )
+    _, incidents = replicas(STEPS="100", OPTIMIZER="1", **environ)
     assert incidents == []
 
 
@@ -62,7 +75,7 @@ def test_replicas_that_start_unequal_are_reported_as_that(replicas: Run) -> None
 
 @pytest.mark.parametrize(
     ("world", "step", "watched"),
-    [(2, 3, {"OPTIMIZER": "1"}), (2, 15, {}), (4, 12, {"OPTIMIZER": "1"})],
+    [(2, 3, {"OPTIMIZER": "1"}), in_matrix(2, 15, {}), (4, 12, {"OPTIMIZER": "1"})],
 )
 def test_a_rank_that_skips_a_batch_is_a_skipped_step(
     replicas: Run, world: int, step: int, watched: dict[str, str]
@@ -78,9 +91,9 @@ def test_a_rank_that_skips_a_batch_is_a_skipped_step(
     ("world", "environ"),
     [
         (4, {"WAY": "ddp", "OPTIMIZER": "1"}),
-        (2, {"WAY": "ddp"}),
+        in_matrix(2, {"WAY": "ddp"}),
         (2, {"WAY": "ddp", "AUTO": "1"}),
-        (2, {"WAY": "ddp-accumulate", "PERIOD": "3", "OPTIMIZER": "1"}),
+        in_matrix(2, {"WAY": "ddp-accumulate", "PERIOD": "3", "OPTIMIZER": "1"}),
         (2, {"WAY": "ddp-accumulate", "PERIOD": "3"}),
     ],
 )

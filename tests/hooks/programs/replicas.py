@@ -16,6 +16,7 @@ from torch.distributed.algorithms.model_averaging.averagers import PeriodicModel
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import PostLocalSGDOptimizer
+from torch.optim import swa_utils
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import follow
@@ -119,9 +120,14 @@ def main() -> None:
     half = torch.autocast("cpu", torch.float16, enabled=bool(scale))
     if WAY == "ddp-local-sgd":
         optimizer = with_local_sgd(model_watched, optimizer)
+    models = [model_watched]
     if "AUTO" not in os.environ:
         watched = optimizer if "OPTIMIZER" in os.environ else None
-        watch.attach(model=model_watched, optimizer=watched)
+        if "EMA" in os.environ:
+            averages: Any = swa_utils
+            decay = averages.get_ema_multi_avg_fn(float(os.environ["EMA"]))
+            models.append(averages.AveragedModel(model_watched, multi_avg_fn=decay))
+        watch.attach(model=models, optimizer=watched)
     losses = []
     skipped = int(rank == place("SKIP")[0])  # one step more: its replicas wait for as many updates
     for number in range(STEPS + skipped):
@@ -154,6 +160,8 @@ def main() -> None:
                 scaler.update()
                 optimizer.zero_grad()
             average(model, number)
+            for averaged in models[1:]:
+                averaged.update_parameters(model_watched)
             if (rank, number) == place("FLIP"):
                 weight: Any = model.first.weight
                 local = getattr(weight, "_local_tensor", weight).detach()

@@ -160,7 +160,7 @@ def around(context: DetectionContext, plane: str, step: int) -> tuple[Vector, Ve
         return unknown, unknown
     rows = window.planes[plane]
     before = rows[max(0, place - BEFORE_STEPS) : place]
-    has_any: Mask = np.isfinite(before).any(axis=0)
+    has_any: Mask = np.asarray(np.isfinite(before).any(axis=0))
     medians = unknown.copy()
     medians[has_any] = np.nanmedian(before[:, has_any], axis=0)
     return rows[place].astype(np.float64), medians

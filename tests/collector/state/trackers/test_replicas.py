@@ -61,6 +61,10 @@ def test_replicas_that_never_agreed_drift_if_their_updates_are_counted() -> None
     )
     (finding,) = findings_of(digests(7, FLIPPED, 8), digests(8, FLIPPED, 9))
     assert finding.cause == Cause.DIFFERENT_START
+    other_part = digests(15, SAME, 16)
+    other_part["digest_part"] = 1
+    (finding,) = findings_of(digests(7, FLIPPED, 8), digests(8, FLIPPED, 9), other_part)
+    assert finding.cause == Cause.DIFFERENT_START
     assert findings_of(digests(7, APART, 0)) == []
     assert findings_of(digests(7, APART), digests(8, APART)) == []
     assert findings_of(digests(7, APART, 0), digests(8, APART, 0), digests(15, SAME, 0)) == []

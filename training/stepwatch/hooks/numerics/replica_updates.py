@@ -92,6 +92,11 @@ def keeps_gradients(module: Any) -> bool | None:
         name = getattr(hook, "__name__", "")
         if not str(getattr(hook, "__module__", "")).startswith(_TORCH_HOOKS):
             return None
-        if name == _NOOP or (name == _LOCAL_SGD and state.iter >= state.start_localSGD_iter):
+        if name == _NOOP or (name == _LOCAL_SGD and _is_past_warm_up(state)):
             return True
     return False
+
+
+def _is_past_warm_up(state: Any) -> bool:
+    """Return whether torch's local SGD has ended its steps with exchanged gradients."""
+    return bool(getattr(state, "iter", 0) >= getattr(state, "start_localSGD_iter", 0))

@@ -67,7 +67,7 @@ def _data_shard(context: DetectionContext, finding: Finding, limits: Thresholds)
     shards, since, previous = context.attempt.tracker(Metrics).rank_values.held("shard", newest)
     ranks = min(len(shards), len(window.stage))
     is_fresh = np.isfinite(previous[:ranks]) & (since[:ranks] > newest - limits.block_steps)
-    losses = window.planes["loss"]
+    losses: Matrix = window.planes["loss"].astype(np.float64)
     for step in np.unique(since[:ranks][is_fresh]).tolist():
         place = int(np.searchsorted(window.steps, step))
         if place < limits.block_steps or place == len(window.steps):

@@ -44,7 +44,7 @@ def _never_agreed(apart: Apart) -> Finding:
         cause = Cause.DIFFERENT_START
         summary = (
             f"replicas (ranks {apart.members}) differ {since}, although they exchange gradients: "
-            "they started from different parameters"
+            "they started unequal, or one went wrong in the first steps"
         )
     else:
         cause = Cause.NO_GRADIENT_EXCHANGE

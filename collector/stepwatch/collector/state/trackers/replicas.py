@@ -40,14 +40,14 @@ class Comparison(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """Replicas that have differed since their first comparison, with counted updates.
+    """Replicas that have differed since their first comparison, on `part` of the parameters.
 
     `exchanges` is the number of updates from exchanged gradients until `step`, `comparisons` the
     number of steps that were compared.
     """
 
     members: str
-    ranks: tuple[int, ...]
+    part: int
     first_step: int
     step: int
     exchanges: int
@@ -151,7 +151,8 @@ class Replicas:
             self._agreements[group] = _Agreement(step, counts, has_local)
             for place in [place for place in self.skips if place[0] == group]:
                 del self.skips[place]
-        self.apart.pop(group, None)
+        if group in self.apart and self.apart[group].part == part:
+            del self.apart[group]
         dispute = self.disputes.get(key)
         if dispute is not None and dispute.step < step:
             del self.disputes[key]
@@ -186,26 +187,26 @@ class Replicas:
             )
 
     def _differ(self, group: int, part: int, rows: Rows, members: str) -> None:
-        step, ranks = int(rows["step"][0]), rows["rank"].copy()
+        step = int(rows["step"][0])
         self._groups_differed[group] = min(step, self._groups_differed.get(group, step))
         agreed = self._groups_agreed.get(group)
-        if agreed is None:
-            self._note_apart(group, rows, members)
+        if agreed is None or group in self.apart:
+            self._note_apart(group, part, rows, members)
         # Ranks that average parameters now and then by a way that is not counted never agreed or,
         # in a group of two, differed before they agreed.
         elif len(rows) > 2 or self._groups_differed[group] > agreed:
             last = self._agreed.get((group, part), -1)
-            fresh = Comparison(members, part, step, step, last, ranks, rows["digest"].copy())
+            ranks, digests = rows["rank"].copy(), rows["digest"].copy()
+            fresh = Comparison(members, part, step, step, last, ranks, digests)
             self._dispute((group, part), fresh)
 
-    def _note_apart(self, group: int, rows: Rows, members: str) -> None:
+    def _note_apart(self, group: int, part: int, rows: Rows, members: str) -> None:
         exchanges, step = int(rows["exchanges"].max()), int(rows["step"][0])
         if exchanges == UNKNOWN_EXCHANGES:  # too little is known about a difference by design
             return
         known = self.apart.get(group)
         if known is None:
-            ranks = tuple(rows["rank"].tolist())
-            self.apart[group] = Apart(members, ranks, step, step, exchanges, 1)
+            self.apart[group] = Apart(members, part, step, step, exchanges, 1)
             return
         self.apart[group] = known._replace(
             first_step=min(step, known.first_step),

@@ -53,7 +53,7 @@ class RankValues:
         known = np.isfinite(values)
         if not known.any():
             return
-        places, ranks, steps, values = (column[known] for column in (places, ranks, steps, values))
+        places, ranks, steps, values = places[known], ranks[known], steps[known], values[known]
         self._make_room(int(ranks.max()) + 1)
         slots = places * self._steps.shape[1] + ranks
         order = np.argsort(slots, kind="stable")
