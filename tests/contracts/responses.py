@@ -12,6 +12,7 @@ from starlette.routing import Route
 from stepwatch import runbooks
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.profiles import Wanted
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, make_rows
 from stepwatch.signals.wire import Segment
@@ -42,6 +43,7 @@ def response_keys(folder: Path) -> Iterator[str]:
     slow = next(incident for incident in store.incidents(JOB) if incident["kind"] == "straggler")
     lone = {**slow, "id": "alone", "merged_into": "", "state": "resolved"}
     store.save_evaluation(JOB, [], [lone])
+    compared = _profiles(store)
     try:
         service = Service(store, HandClock(30.0))
         app = make_api(service, runbook=runbooks.render)
@@ -54,21 +56,36 @@ def response_keys(folder: Path) -> Iterator[str]:
             for method in sorted(set(route.methods or ()) - {"HEAD"}):
                 yield f"{method} {route.path}"
                 if method == "GET" and route.path.startswith("/v1/"):
-                    answer = client.get(_address(client, route.path))
+                    answer = client.get(_address(client, route.path, compared))
                     assert answer.status_code == 200, (route.path, answer.text)
+                    if answer.headers["content-type"] != "application/json":
+                        continue
                     keys = _keys(answer.json())
                     yield from (f"GET {route.path} -> {key}" for key in keys)
     finally:
         store.close()
 
 
-def _address(client: Client, path: str) -> str:
-    """The path with a job, an incident and a runbook that there are."""
+def _profiles(store: Store) -> str:
+    """Request two profiles, of which the second is open; return the first one's id."""
+    wanted = Wanted(JOB, 0, 2, "node-0", 3, "node-0", 90, 3, [], "ada")
+    first = store.profiles.add(wanted).id
+    store.profiles.add_trace(first, 2, b"\x1f\x8b")
+    row = dict.fromkeys(("kind", "name", "modules", "code", "seconds", "peer_seconds"))
+    names = ("rank", "peer", "first_step", "steps", "step_seconds", "pattern", "excess_seconds")
+    comparison = dict.fromkeys((*names, "on_device", "waits")) | {"rows": [row]}
+    store.profiles.close(first, "aten::mm 2.1x", comparison)
+    store.profiles.add(wanted)
+    return first
+
+
+def _address(client: Client, path: str, profile: str) -> str:
+    """The path with a job, an incident, a profile and a runbook that there are."""
     incident = next(
         item for item in client.get("/v1/incidents").json()["incidents"] if item["symptoms"]
     )
     names = {"{job}": JOB, "{id}": incident["id"], "{name}": incident["runbook"]}
-    names["{node}"] = NODE
+    names |= {"{node}": NODE, "{profile}": profile, "{rank}": "2"}
     for placeholder, value in names.items():
         path = path.replace(placeholder, value)
     return f"{path}?from=0&until={1 << 32}" if path == "/v1/report" else path

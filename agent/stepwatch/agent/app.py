@@ -25,6 +25,7 @@ from stepwatch.agent.pace import FlushPace
 from stepwatch.agent.probes import Probe, ProbeContext
 from stepwatch.agent.probes.probe import RankProcesses
 from stepwatch.agent.probes.registry import discover
+from stepwatch.agent.profiles.requests import ProfileRequests
 from stepwatch.agent.relay.relay import Relay
 from stepwatch.agent.relay.sender import Sender
 from stepwatch.agent.rings.copies import FOLDER as COPIES
@@ -118,7 +119,8 @@ class Agent:
         self.pace = FlushPace(options.polls_per_flush, options.poll_seconds)
         self.sender = Sender(self.relay, self.clock)
         self.announcement = Announcement(options, self.relay, self.clock)
-        self.sender.after_drain = self.announcement.incidents.ask
+        self.profiles = ProfileRequests(options.ring_dir, client, self.errors, self.clock)
+        self.sender.after_drain = self._after_drain
         self.tracer = make_tracer(options)
         self.metrics = make_metrics(options, self._points, self.clock)
         self._ranks: list[WatchedRank] = []
@@ -173,6 +175,7 @@ class Agent:
 
     def close(self) -> None:
         """Release the spool, the probes, the connections and the watched processes."""
+        self.profiles.stop()
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -187,6 +190,7 @@ class Agent:
     def stop(self) -> None:
         """Ask `run` to finish; safe to call in a signal handler."""
         self._stopping.set()
+        self.profiles.stop()
         self.sender.stop()
 
     def poll(self) -> None:
@@ -230,6 +234,11 @@ class Agent:
         with self.errors.survived("let rings of ended ranks go"):
             self.tail.forget_missing(self.clock.monotonic_ns())
         self.sender.wake()
+
+    def _after_drain(self) -> None:
+        self.announcement.incidents.ask()
+        if self.options.profiles:
+            self.profiles.begin(self.relay.profiles)
 
     def _read_rings(self, key: AttemptKey, tails: list[RingTail]) -> Batch:
         now = self.clock.monotonic_ns()

@@ -55,6 +55,8 @@ class AgentOptions:
     metrics_token: str | None = None
     dcgm: str = ""
     checkpoints: CheckpointOptions | None = field(default_factory=CheckpointOptions)
+    profiles: bool = True
+    """Whether ranks on this node are profiled when the collector asks."""
 
     @property
     def polls_per_flush(self) -> int:

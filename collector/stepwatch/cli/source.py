@@ -125,6 +125,25 @@ def _answered(arguments: argparse.Namespace, method: str, path: str, sent: dict[
     return document
 
 
+def request_bytes(arguments: argparse.Namespace, path: str) -> bytes:
+    """GET `path` from the collector and return its body.
+
+    Raises:
+        SourceError: no answer, or the request was refused.
+    """
+    import httpx
+
+    try:
+        response = _from_collector(arguments, "GET", path, {})
+    except httpx.HTTPError as error:
+        raise SourceError(_why(arguments.collector, error)) from error
+    if response.status_code != 200:
+        document = _document(response)
+        reason = document.get("error") if isinstance(document, dict) else None
+        raise SourceError(_refusal(path, response.status_code, reason))
+    return response.content
+
+
 def plain_document(document: Any) -> Any:
     """Return an API document for readers: each text is one line without terminal control codes."""
     if isinstance(document, str):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stepwatch.agent.profiles import Outcome, RankServer, profile_ranks
+from stepwatch.agent.profiles import Outcome, RankRequest, RankServer, first_step, profile_ranks
 from stepwatch.signals.blackbox import Identity
 from stepwatch.signals.clock import SystemClock
 from tests.agent.stalls.workers import JUNK, OK, listening, serving
@@ -34,8 +34,9 @@ def _start(pid: int) -> int:
 
 def asked(*ranks: RankServer, seconds: float = 3.0) -> list[Outcome]:
     wait = threading.Event().wait
+    request = RankRequest("name", first_step(ranks, 1.0), 2)
     return profile_ranks(
-        ranks, 2, step_s=1.0, seconds=seconds, clock=SystemClock(), wait=lambda _: wait(0.05)
+        ranks, request, seconds=seconds, clock=SystemClock(), wait=lambda _: wait(0.05)
     )
 
 
@@ -66,6 +67,20 @@ def test_a_trace_is_fetched_and_released(tmp_path: Path) -> None:
     assert "stepwatch_profile_fetched" in rank.requests[-1]
     # Step 5 is current: two steps later, and two seconds for the requests.
     assert "first=9&steps=2" in rank.requests[0]
+
+
+def test_a_request_that_comes_too_late_is_a_reason(tmp_path: Path) -> None:
+    rank = Rank()
+    with serving(tmp_path / "0.sock", rank.answer):
+        (outcome,) = profile_ranks(
+            [server_at(tmp_path / "0.sock")],
+            RankRequest("name", 5, 2),
+            seconds=3.0,
+            clock=SystemClock(),
+            wait=threading.Event().wait,
+        )
+    assert "after step 5 had begun" in outcome.reason
+    assert rank.requests == []
 
 
 @pytest.mark.parametrize("junk", sorted(JUNK))

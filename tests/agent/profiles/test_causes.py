@@ -32,21 +32,22 @@ CAUSES = {
 
 
 @contextmanager
-def running(cause: str, folder: Path) -> Iterator[Path]:
-    """Run two ranks for the time of the block; yield their ring directory."""
-    rings, end, port = folder / "rings", folder / "end", free_port()
+def running(cause: str, folder: Path, *, apart: bool = False) -> Iterator[tuple[Path, Path]]:
+    """Run two ranks for the time of the block; yield the ring directory of each."""
+    rings = folder / "rings", folder / ("rings-1" if apart else "rings")
+    end, port = folder / "end", free_port()
     ranks = list[subprocess.Popen[bytes]]()
     for rank in range(2):
         environ = {**os.environ, **environment_of(rank, 2, port), "OMP_NUM_THREADS": "1"}
         with (folder / f"rank{rank}.log").open("w") as log:
             started = subprocess.Popen(
                 [sys.executable, str(PROGRAM), cause, str(end)],
-                env={**environ, places.ENV_RING_DIR: str(rings)},
+                env={**environ, places.ENV_RING_DIR: str(rings[rank])},
                 stderr=log,
             )
         ranks.append(started)
     try:
-        until("steps of both ranks", lambda: _steps(rings) >= STEPPED)
+        until("steps of both ranks", lambda: _steps({*rings}) >= STEPPED)
         yield rings
         end.touch()
         codes = [started.wait(60) for started in ranks]
@@ -57,10 +58,10 @@ def running(cause: str, folder: Path) -> Iterator[Path]:
             started.wait()
 
 
-def _steps(rings: Path) -> int:
+def _steps(roots: set[Path]) -> int:
     """Return the step of the rank that is behind; 0 before both have rings."""
     steps = []
-    for path in find_rings(rings) if rings.exists() else ():
+    for path in [path for root in roots if root.exists() for path in find_rings(root)]:
         reader = RingReader(path)
         steps.append(reader.live().step)
         reader.close()
@@ -77,7 +78,7 @@ def profiled(rings: Path, *words: str) -> tuple[int, Any]:
 
 
 def check_cause(cause: str, folder: Path) -> None:
-    with running(cause, folder) as rings:
+    with running(cause, folder) as (rings, _):
         code, document = profiled(rings, "--rank", "1", "--steps", "4", "--out", str(folder / "o"))
         assert code == 0, document
         assert re.fullmatch(CAUSES[cause], document["sentence"]), document["sentence"]

@@ -19,6 +19,8 @@ from tests.collector.store import next_schema
 from tests.collector.store.filled import add_evaluation, fill
 from tests.collector.store.next_schema import BEFORE, NEXT
 
+KNOWN = ", ".join(migrations.SCHEMAS)
+
 
 @pytest.fixture
 def engine(url: str) -> Iterator[sa.Engine]:
@@ -89,6 +91,18 @@ def test_a_store_is_moved_forward_when_it_is_opened_and_back_when_asked(
     store.close()
 
 
+def test_a_store_of_the_first_schema_gets_the_tables_of_a_new_one(
+    url: str, engine: sa.Engine, payloads: list[bytes]
+) -> None:
+    new_tables = tables_of(engine)
+    moving.move(url, "1")
+    assert tables_of(engine).keys() < new_tables.keys()
+    store = Store(url)
+    assert [item.payload for item in store.segments(JOB)] == payloads
+    store.close()
+    assert tables_of(engine) == new_tables
+
+
 def test_a_dry_run_leaves_the_store_as_it_was(
     url: str, engine: sa.Engine, payloads: list[bytes], later: None
 ) -> None:
@@ -121,13 +135,13 @@ def test_a_migration_that_fails_leaves_the_store_as_it_was(
 @pytest.mark.parametrize("number", ["0", "7", "99"])
 def test_an_unknown_schema_is_refused_in_one_line(url: str, engine: sa.Engine, number: str) -> None:
     Store(url).close()
-    with pytest.raises(StoreError, match=f"from schema {BEFORE} to {number}: .* knows {BEFORE}$"):
+    with pytest.raises(StoreError, match=f"from schema {BEFORE} to {number}: .* knows {KNOWN}$"):
         moving.move(url, number)
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE meta SET value = :number"), {"number": number})
     with pytest.raises(StoreError, match=f"schema {number}.*reads {BEFORE}.*another --store$"):
         Store(url)
-    with pytest.raises(StoreError, match=f"from schema {number} to {BEFORE}: .* knows {BEFORE}$"):
+    with pytest.raises(StoreError, match=f"from schema {number} to {BEFORE}: .* knows {KNOWN}$"):
         moving.move(url, BEFORE)
 
 

@@ -1,5 +1,13 @@
 """Profiles of ranks on this node, asked for from outside through their worker servers."""
 
-from .asking import Outcome, RankServer, profile_ranks, running_ranks
+from .asking import Outcome, RankRequest, RankServer, first_step, profile_ranks
+from .finding import find_ranks
 
-__all__ = ["Outcome", "RankServer", "profile_ranks", "running_ranks"]
+__all__ = [
+    "Outcome",
+    "RankRequest",
+    "RankServer",
+    "find_ranks",
+    "first_step",
+    "profile_ranks",
+]

@@ -6,7 +6,6 @@ A rank may end, hang, refuse or send anything: each has its own outcome, with a 
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,18 +13,18 @@ from urllib.parse import urlencode
 
 from stepwatch.agent.rings.processes import is_process_of
 from stepwatch.agent.stalls import server
-from stepwatch.signals.blackbox import Identity, RingReader
+from stepwatch.signals.blackbox import Identity
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.phrases import file_problem
 from stepwatch.signals.profiles import (
     ASK_HANDLER,
     FETCHED_HANDLER,
+    MAX_REASON,
+    MAX_TRACE_BYTES,
     RESULT_HANDLER,
     ProfileState,
 )
 
-MAX_BYTES = 64 << 20
-"""Maximum size of a packed trace; the hooks make no larger one."""
 FETCH_SECONDS = 20.0
 """A rank packs a trace and trains meanwhile: its answers are slow."""
 POLL_SECONDS = 0.5
@@ -33,7 +32,6 @@ LEAD_SECONDS = 2.0
 """Seconds from the request to the first profiled step: every rank has the request by then."""
 _GZIP = b"\x1f\x8b"
 _WAITING = (ProfileState.PENDING, ProfileState.RUNNING, ProfileState.DONE)
-MAX_REASON = 200
 
 Wait = Callable[[float], bool]
 """Waits for seconds; returns True if the caller wants to stop."""
@@ -51,6 +49,14 @@ class RankServer(NamedTuple):
     step: int
 
 
+class RankRequest(NamedTuple):
+    """Profile `steps` steps from step `first`; `name` tells requests apart."""
+
+    name: str
+    first: int
+    steps: int
+
+
 class Outcome(NamedTuple):
     """One rank's packed trace, or the reason why there is none."""
 
@@ -59,41 +65,29 @@ class Outcome(NamedTuple):
     reason: str = ""
 
 
-def running_ranks(readers: Iterable[RingReader]) -> list[RankServer]:
-    """Return the servers of the ranks whose processes run, by rank."""
-    ranks = []
-    for reader in readers:
-        identity = reader.identity
-        if reader.closed or not is_process_of(reader.owner, identity.pid, identity.process_start):
-            continue
-        # The name alone: the agent may see the directory under another path.
-        name = Path(identity.worker_socket).name or f"{identity.rank}.sock"
-        place = reader.path.with_name(name)
-        ranks.append(RankServer(identity, reader.owner, place, reader.live().step))
-    return sorted(ranks, key=lambda rank: rank.identity.rank)
+def first_step(ranks: Iterable[RankServer], step_s: float) -> int:
+    """Return a step that begins after every rank has its request; `step_s` is a step's time."""
+    lead = 2 + (round(LEAD_SECONDS / step_s) if step_s > 0 else 0)
+    return max((rank.step for rank in ranks), default=0) + lead
 
 
 def profile_ranks(
     ranks: Sequence[RankServer],
-    steps: int,
+    request: RankRequest,
     *,
-    step_s: float,
     seconds: float,
     clock: Clock,
     wait: Wait,
 ) -> list[Outcome]:
-    """Have `ranks` profile the same `steps` steps; return their traces.
+    """Have `ranks` profile the same steps; return their traces.
 
-    `step_s` is the time of a step, so that the first profiled step begins after all requests.
     It gives up after `seconds`, or when `wait` returns True.
     """
-    name = secrets.token_hex(8)
-    lead = 2 + (round(LEAD_SECONDS / step_s) if step_s > 0 else 0)
-    first = max((rank.step for rank in ranks), default=0) + lead
+    name = request.name
     outcomes: dict[int, Outcome] = {}
     waiting = []
     for rank in ranks:
-        reason = _ask(rank, name, first, steps)
+        reason = _ask(rank, request)
         if reason:
             outcomes[rank.identity.rank] = Outcome(rank.identity.rank, reason=reason)
         else:
@@ -111,9 +105,11 @@ def profile_ranks(
     return [outcomes[rank] for rank in sorted(outcomes)]
 
 
-def _ask(rank: RankServer, name: str, first: int, steps: int) -> str:
+def _ask(rank: RankServer, request: RankRequest) -> str:
     """Ask one rank; return the reason if it does not accept."""
-    query = {"name": name, "first": first, "steps": steps}
+    query = request._asdict()
+    if rank.step >= request.first:  # it would profile other steps than the other rank
+        return f"the request came after step {request.first} had begun: ask again"
     try:
         answer = _state(server.ask(rank.socket, _call(ASK_HANDLER, query), rank.owner))
     except server.UnknownHandlerError:
@@ -129,7 +125,9 @@ def _fetched(ranks: Iterable[RankServer], name: str) -> Iterator[Outcome]:
         number = rank.identity.rank
         query = _call(RESULT_HANDLER, {"name": name})
         try:
-            body = server.ask(rank.socket, query, rank.owner, seconds=FETCH_SECONDS, most=MAX_BYTES)
+            body = server.ask(
+                rank.socket, query, rank.owner, seconds=FETCH_SECONDS, most=MAX_TRACE_BYTES
+            )
             if body[:2] == _GZIP:
                 _release(rank, name)
                 yield Outcome(number, body)

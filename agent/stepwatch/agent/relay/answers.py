@@ -11,6 +11,7 @@ import httpx
 
 from stepwatch.signals.access.bounded import TooLongError, TooSlowError, read_within
 from stepwatch.signals.pacing import FLUSH_HEADER
+from stepwatch.signals.profiles import MOST_REQUESTS, NodeRequest
 
 from .bounded import check_coding
 
@@ -30,10 +31,11 @@ class Verdict(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """An answer to `POST /v1/segments`."""
+    """An answer to `POST /v1/segments`; `profiles` are the open requests to this node."""
 
     verdicts: list[Verdict]
     formats: frozenset[int]
+    profiles: tuple[NodeRequest, ...] = ()
 
 
 def read_body(response: httpx.Response, seconds: float = MAX_SECONDS) -> bytes:
@@ -64,7 +66,8 @@ def read_answer(body: bytes) -> Answer:
         raise ValueError(_FOREIGN) from error
     if not isinstance(document, dict):
         raise ValueError(_FOREIGN)
-    return Answer(_verdicts(document.get("verdicts")), _formats(document.get("formats")))
+    verdicts, formats = _verdicts(document.get("verdicts")), _formats(document.get("formats"))
+    return Answer(verdicts, formats, _profiles(document.get("profiles")))
 
 
 def read_asked_seconds(headers: Mapping[str, str]) -> float:
@@ -85,6 +88,12 @@ def _verdicts(entries: Any) -> list[Verdict]:
     if not all(isinstance(item, dict) and isinstance(item.get("verdict"), str) for item in entries):
         raise ValueError(_FOREIGN)
     return [Verdict(item["verdict"], str(item.get("reason"))[:MAX_REASON]) for item in entries]
+
+
+def _profiles(entries: Any) -> tuple[NodeRequest, ...]:
+    """Return the valid requests; an earlier collector sends none."""
+    parsed = map(NodeRequest.parse, entries[:MOST_REQUESTS] if isinstance(entries, list) else ())
+    return tuple(request for request in parsed if request is not None)
 
 
 def _formats(numbers: Any) -> frozenset[int]:

@@ -15,6 +15,7 @@ from stepwatch.signals import wire
 from stepwatch.signals.clock import Clock, SystemClock
 from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.presence import AWAY, CONNECTED, CONNECTING
+from stepwatch.signals.profiles import NodeRequest
 
 from . import problems
 from .answers import Answer, read_answer, read_asked_seconds, read_body
@@ -54,6 +55,8 @@ class Relay:
     """Segments that the collector already had: their first acknowledgement was lost."""
     asked_seconds: float = 0.0
     """Requested seconds between flushes, from the collector's newest answer; 0 for no request."""
+    profiles: tuple[NodeRequest, ...] = ()
+    """Open profile requests to this node, from the collector's newest answer to segments."""
     formats: Formats = field(default_factory=Formats)
     batches: Batches = field(default_factory=Batches)
     link: str = CONNECTING
@@ -149,6 +152,7 @@ class Relay:
         self._hold(unread)
         self._report(refused)
         self._misunderstood, self._delay = False, 0.0
+        self.profiles = answer.profiles
         self._answered()
         self.batches.succeeded()
         return 0.0

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from stepwatch.agent.profiles import Outcome, RankServer, profile_ranks, running_ranks
+from stepwatch.agent.profiles import (
+    Outcome,
+    RankRequest,
+    RankServer,
+    find_ranks,
+    first_step,
+    profile_ranks,
+)
 from stepwatch.signals import places
-from stepwatch.signals.blackbox import RingReader, find_rings, user_directories
 from stepwatch.signals.clock import SystemClock
-from stepwatch.signals.errors import RingError, UsageError
+from stepwatch.signals.errors import UsageError
 
 RATE_SECONDS = 1.0
 """Time in which the ranks' steps are counted, to find the length of a step."""
@@ -31,27 +38,12 @@ def ranks_of(job: str, root: Path | None = None) -> list[RankServer]:
     Raises:
         UsageError: none runs here.
     """
-    root = places.ring_dir() if root is None else root
-    readers = list[RingReader]()
-    for folder in user_directories(root):
-        if not (folder / job).is_dir():
-            continue
-        for path in find_rings(folder / job):
-            try:
-                readers.append(RingReader(path))
-            except RingError:
-                continue  # `stepwatch blackbox` shows it
-    try:
-        ranks = running_ranks(readers)
-    finally:
-        for reader in readers:
-            reader.close()
+    ranks = find_ranks(job, places.ring_dir() if root is None else root)
     newest = max((rank.identity.attempt for rank in ranks), default=0)
     ranks = [rank for rank in ranks if rank.identity.attempt == newest]
     if not ranks:
         raise UsageError(
-            f"no rank of {job} runs on this node: run it where the rank runs; "
-            "`stepwatch blackbox` lists this node's ranks"
+            f"no rank of {job} runs on this node; `stepwatch blackbox` lists this node's ranks"
         )
     return ranks
 
@@ -92,8 +84,7 @@ def profile_pair(job: str, pair: Pair, steps: int, seconds: float) -> list[Outco
     step_s = (time.monotonic() - began) / passed if passed > 0 else RATE_SECONDS
     return profile_ranks(
         ranks,
-        steps,
-        step_s=step_s,
+        RankRequest(secrets.token_hex(8), first_step(ranks, step_s), steps),
         seconds=seconds,
         clock=SystemClock(),
         wait=threading.Event().wait,

@@ -97,6 +97,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DAYS",
         help="read each job's newest good checkpoint again after so many days; 0: never [30]",
     )
+    parser.add_argument(
+        "--no-profiles",
+        action="store_true",
+        help="profile no rank of this node when the collector asks",
+    )
     add_access_arguments(parser)
 
 
@@ -122,6 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
         metrics_token=read_token(arguments.metrics_token_file),
         dcgm=_dcgm(arguments.dcgm),
         checkpoints=_checkpoints(arguments.verify_checkpoints, arguments.reverify_days),
+        profiles=not arguments.no_profiles,
     )
     _raise_descriptors()
     agent = Agent(options)

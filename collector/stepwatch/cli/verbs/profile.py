@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.cli import terminal, text
+from stepwatch.cli.response.words import add_by_argument
+from stepwatch.cli.source import COLLECTOR_HELP, SourceError, add_access_arguments
+from stepwatch.signals import places
 from stepwatch.signals.arguments import positive_seconds
 from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import UsageError
 from stepwatch.signals.phrases import file_problem
+from stepwatch.signals.profiles import MOST_STEPS
 
 if TYPE_CHECKING:
-    from stepwatch.agent.profiles import Outcome
-    from stepwatch.collector.analysis.profiles import Comparison
+    from stepwatch.cli.profiles.local import Pair
 
 EXAMPLE = "stepwatch profile llama-7b --rank 5 --steps 3"
-MOST_STEPS = 10
-MOST_ROWS = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("job", help="a job with ranks on this node")
+    parser.add_argument("job", help="a running job")
     parser.add_argument("--rank", type=int, required=True, help="the slow rank")
     parser.add_argument(
-        "--peer", type=int, help="a healthy rank on this node [the nearest in the same stage]"
+        "--peer", type=int, help="a healthy rank to compare with [the nearest in the same stage]"
     )
     parser.add_argument(
         "--steps", type=int, default=3, help=f"steps to profile, 1 to {MOST_STEPS} [3]"
@@ -42,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="keep both traces there, for Perfetto"
     )
+    parser.add_argument(
+        "--collector",
+        metavar="URL",
+        help=f"ask it, though both ranks run on this node; else {COLLECTOR_HELP}",
+    )
+    add_access_arguments(parser)
+    add_by_argument(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -49,92 +59,120 @@ def run(arguments: argparse.Namespace) -> int:
     """Profile two ranks, print the comparison; exit 1 if a rank made no trace.
 
     Raises:
-        UsageError: a rank does not run on this node, or the traces cannot be kept.
+        UsageError: a rank does not run on this node and no collector is known, or the traces cannot
+            be kept.
+        SourceError: the collector does not answer or refuses.
     """
-    from stepwatch.cli.profiles.local import choose, profile_pair, ranks_of
-
     if not 1 <= arguments.steps <= MOST_STEPS:
         raise UsageError(f"--steps is 1 to {MOST_STEPS}")
-    pair = choose(ranks_of(arguments.job), arguments.rank, arguments.peer)
-    numbers = (pair.slow.identity.rank, pair.peer.identity.rank)
+    if arguments.collector is not None:
+        return _run_remote(arguments)
+    from stepwatch.cli.profiles.local import choose, ranks_of
+
+    try:
+        pair = choose(ranks_of(arguments.job), arguments.rank, arguments.peer)
+    except UsageError as missing:
+        arguments.collector = places.collector_url()
+        try:
+            return _run_remote(arguments)
+        except SourceError as error:
+            raise SourceError(f"{missing}; and through the collector: {error}") from error
+    return _run_local(arguments, pair)
+
+
+def _run_local(arguments: argparse.Namespace, pair: Pair) -> int:
+    from stepwatch.cli.profiles.local import profile_pair
+    from stepwatch.collector.analysis.profiles import (
+        compare,
+        comparison_document,
+        read_profile,
+        sentence,
+    )
+
+    slow, peer = pair.slow.identity.rank, pair.peer.identity.rank
+    with _progress(arguments, f"profiling {arguments.steps} steps of ranks {slow} and {peer}"):
+        outcomes = profile_pair(arguments.job, pair, arguments.steps, arguments.timeout)
+    traces = {outcome.rank: outcome.trace for outcome in outcomes}
+    reasons = {outcome.rank: outcome.reason for outcome in outcomes if outcome.reason}
+    if reasons or len(traces) < len(pair):
+        return _report_failures(arguments, slow, peer, reasons)
+    profiles = []
+    for rank in (slow, peer):
+        try:
+            profiles.append(read_profile(traces[rank]))
+        except ValueError as error:
+            return _report_failures(
+                arguments, slow, peer, {rank: f"its trace cannot be read: {error}"}
+            )
+    comparison = compare(*profiles)
+    document = comparison_document(profiles[0], comparison)
+    return _report(arguments, document, sentence(comparison), traces)
+
+
+def _run_remote(arguments: argparse.Namespace) -> int:
+    from stepwatch.cli.profiles.remote import fetch_trace, profile_remote
+
+    arguments.store = None
+    with _progress(arguments, f"profiling rank {arguments.rank} through the collector"):
+        profile = profile_remote(arguments)
+    if profile["comparison"] is None:
+        answers = {trace["rank"]: trace["reason"] for trace in profile["traces"] if trace["reason"]}
+        reasons = answers or {
+            arguments.rank: profile["sentence"] or "no answer came in time: its agent may be away"
+        }
+        return _report_failures(arguments, arguments.rank, profile["peer"], reasons)
+    ranks = () if arguments.out is None else (profile["rank"], profile["peer"])
+    traces = {rank: fetch_trace(arguments, profile["id"], rank) for rank in ranks}
+    return _report(arguments, profile["comparison"], profile["sentence"], traces)
+
+
+@contextmanager
+def _progress(arguments: argparse.Namespace, words: str) -> Iterator[None]:
+    """Show `words` on a terminal for the time of the block."""
     is_drawn = terminal.is_redrawn() and not arguments.json
     if is_drawn:
-        terminal.redraw(f"profiling {arguments.steps} steps of ranks {numbers[0]} and {numbers[1]}")
+        terminal.redraw(words)
     try:
-        outcomes = profile_pair(arguments.job, pair, arguments.steps, arguments.timeout)
+        yield
     finally:
         if is_drawn:
             terminal.redraw("")
-    by_rank = {outcome.rank: outcome for outcome in outcomes}
-    failed = [outcome for outcome in outcomes if outcome.reason]
-    if failed or len(by_rank) < len(numbers):
-        return _report_failures(failed, numbers, as_json=arguments.json)
-    paths = _keep(arguments.out, arguments.job, outcomes) if arguments.out is not None else []
-    return _report(by_rank[numbers[0]], by_rank[numbers[1]], paths, as_json=arguments.json)
 
 
-def _report(slow: Outcome, peer: Outcome, paths: list[Path], *, as_json: bool) -> int:
-    from stepwatch.collector.analysis.profiles import compare, read_profile, sentence
-
-    profiles = []
-    for outcome in (slow, peer):
-        try:
-            profiles.append(read_profile(outcome.trace))
-        except ValueError as error:
-            unreadable = outcome._replace(reason=f"its trace cannot be read: {error}")
-            return _report_failures([unreadable], (slow.rank, peer.rank), as_json=as_json)
-    comparison = compare(*profiles)
-    said = sentence(comparison)
-    if as_json:
-        document = {**comparison_document(comparison), "sentence": said}
-        print(json.dumps({**document, "traces": [str(path) for path in paths]}, indent=1))
+def _report(
+    arguments: argparse.Namespace,
+    comparison: dict[str, Any],
+    said: str,
+    traces: Mapping[int, bytes],
+) -> int:
+    paths = [] if arguments.out is None else _keep(arguments.out, arguments.job, traces)
+    if arguments.json:
+        document = {**comparison, "sentence": said, "traces": [str(path) for path in paths]}
+        print(json.dumps(document, indent=1))
         return 0
-    first, steps = profiles[0].first_step, profiles[0].steps
+    first = comparison["first_step"]
     print(
-        f"rank {slow.rank} beside rank {peer.rank}, steps {first} to {first + steps - 1}, "
-        f"{_ms(profiles[0].step_s)} each: {said}"
+        f"rank {comparison['rank']} beside rank {comparison['peer']}, steps {first} to "
+        f"{first + comparison['steps'] - 1}, {_ms(comparison['step_seconds'])} each: {said}"
     )
-    if comparison.rows:
+    if comparison["rows"]:
         print(_table(comparison))
     for path in paths:
         print(f"kept {path}: open it at https://ui.perfetto.dev")
     return 0
 
 
-def comparison_document(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as a JSON object; times are seconds a step, unknown numbers null."""
-    return {
-        "rank": comparison.slow,
-        "peer": comparison.peer,
-        "pattern": comparison.pattern.value,
-        "excess_seconds": comparison.excess_s,
-        "on_device": comparison.on_device,
-        "waits": comparison.waits,
-        "rows": [
-            {
-                "kind": row.activity.kind.value,
-                "name": row.activity.name,
-                "modules": row.activity.place,
-                "code": row.activity.code,
-                "seconds": row.slow_s,
-                "peer_seconds": row.peer_s,
-            }
-            for row in comparison.rows[:MOST_ROWS]
-        ],
-    }
-
-
-def _table(comparison: Comparison) -> str:
-    head = ["", f"rank {comparison.slow}", f"rank {comparison.peer}", "excess", "where"]
+def _table(comparison: dict[str, Any]) -> str:
+    head = ["", f"rank {comparison['rank']}", f"rank {comparison['peer']}", "excess", "where"]
     rows = [
         [
-            row.activity.name[:48],
-            _ms(row.slow_s),
-            _ms(row.peer_s),
-            _ms(row.seconds),
-            row.activity.place or row.activity.code,
+            row["name"][:48],
+            _ms(row["seconds"]),
+            _ms(row["peer_seconds"]),
+            _ms(row["seconds"] - row["peer_seconds"]),
+            row["modules"] or row["code"],
         ]
-        for row in comparison.rows[:MOST_ROWS]
+        for row in comparison["rows"]
     ]
     return text.table(head, rows, left_columns=1)
 
@@ -143,17 +181,18 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms"
 
 
-def _report_failures(failed: list[Outcome], ranks: tuple[int, int], *, as_json: bool) -> int:
-    reasons = {outcome.rank: outcome.reason for outcome in failed}
-    if as_json:
-        print(json.dumps({"rank": ranks[0], "peer": ranks[1], "errors": reasons}, indent=1))
+def _report_failures(
+    arguments: argparse.Namespace, rank: int, peer: int, reasons: Mapping[int, str]
+) -> int:
+    if arguments.json:
+        print(json.dumps({"rank": rank, "peer": peer, "errors": reasons}, indent=1))
     else:
-        for rank, reason in reasons.items():
-            print(f"no profile of rank {rank}: {reason}")
+        for number, reason in reasons.items():
+            print(f"no profile of rank {number}: {reason}")
     return 1
 
 
-def _keep(folder: Path, job: str, outcomes: list[Outcome]) -> list[Path]:
+def _keep(folder: Path, job: str, traces: Mapping[int, bytes]) -> list[Path]:
     """Write both traces; return their paths.
 
     Raises:
@@ -162,9 +201,9 @@ def _keep(folder: Path, job: str, outcomes: list[Outcome]) -> list[Path]:
     paths = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for outcome in outcomes:
-            path = folder / f"{job.replace('/', '_')}-rank{outcome.rank}.json.gz"
-            write_durably(path, outcome.trace)
+        for rank, trace in traces.items():
+            path = folder / f"{job.replace('/', '_')}-rank{rank}.json.gz"
+            write_durably(path, trace)
             paths.append(path)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {file_problem(error)}") from error

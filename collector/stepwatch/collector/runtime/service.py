@@ -14,6 +14,7 @@ from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.nodes.fleet import FleetReader
 from stepwatch.collector.runtime import restore, snapshots
 from stepwatch.collector.runtime.answers import Answers, Unfinished
+from stepwatch.collector.runtime.comparisons import Comparisons
 from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.notifier import Notifiers
@@ -78,6 +79,7 @@ class Service:
         self.asked_pace = AskedPace()
         self.store = store
         self.nodes = FleetReader(store, self.clock)
+        self.comparisons = Comparisons(store.profiles)
         self.state = LiveState()
         self._evaluator = Evaluator(store, objectives or read_objectives(), self.clock)
         self._evaluator.receivers = () if notifier is None else notifier.receivers

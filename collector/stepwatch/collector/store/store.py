@@ -34,6 +34,7 @@ from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.collector.store.positions import SegmentInserts
+from stepwatch.collector.store.profiles import Profiles
 from stepwatch.collector.store.response import Notes, Silences
 from stepwatch.collector.store.schema import SegmentRow
 from stepwatch.collector.store.slices import Slice, put_slices, read_slices, read_sums, slices_of
@@ -88,8 +89,8 @@ class Store:
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` opens the usual one. `undecoded` holds segments
     that this version cannot read, `snapshots` job states, `views` answers for other collectors,
     `outbox` pending notices, `nodes` node faults, `silences` and `notes` the human response to
-    incidents, `upkeep` maintenance counts, and `unreadable_incidents` the ids of incidents with a
-    damaged document.
+    incidents, `profiles` requested profiles, `upkeep` maintenance counts, and
+    `unreadable_incidents` the ids of incidents with a damaged document.
 
     Raises:
         StoreError: the store cannot be opened, or a newer stepwatch wrote it.
@@ -105,6 +106,7 @@ class Store:
         self.nodes = NodeReports(self._engine)
         self.silences = Silences(self._engine)
         self.notes = Notes(self._engine)
+        self.profiles = Profiles(self._engine)
         self.upkeep = Upkeep(self._engine)
         self._partitions = Partitions(self._engine)
         self._inserts = SegmentInserts(self._engine.dialect)

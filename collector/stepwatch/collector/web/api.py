@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
+from stepwatch.collector.store.profiles import Request as ProfileRequest
 from stepwatch.collector.store.response import Note, Silence
 from stepwatch.collector.web import job_view, nodes_view, slo_view, withheld_view
 from stepwatch.collector.web.access import ANY_NAME, Browsers, Gate, PublicNames, Tokens
@@ -41,12 +42,14 @@ from stepwatch.collector.web.documents import (
 )
 from stepwatch.collector.web.intake import SegmentsApi
 from stepwatch.collector.web.metrics import JobExporter
+from stepwatch.collector.web.profiles import PLACEMENT, ProfilesApi
 from stepwatch.collector.web.report_request import report_of
 from stepwatch.collector.web.response import ResponseApi, with_responses
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
 from stepwatch.signals.errors import StepwatchError
 
 _LATEST_S = 1 << 40
+_Responses = tuple[dict[str, list[Note]], list[Silence], list[ProfileRequest]]
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
 
@@ -66,11 +69,23 @@ def make_api(
     api = Api(service, runbook)
     api.register(Table(0) if connections is None else connections)
     service.shared_views.offer(
-        [LINE, SUMMARY, COLLECTIVES, SLIS, SLOS, METRICS, CHECKPOINTS, RUN, *HEATMAPS.values()],
+        [
+            LINE,
+            SUMMARY,
+            COLLECTIVES,
+            SLIS,
+            SLOS,
+            METRICS,
+            CHECKPOINTS,
+            RUN,
+            PLACEMENT,
+            *HEATMAPS.values(),
+        ],
         ["line", "job"],
     )
+    segments = SegmentsApi(service, api.refusals)
     routes = [
-        Route("/v1/segments", SegmentsApi(service, api.refusals).receive, methods=["POST"]),
+        Route("/v1/segments", segments.receive, methods=["POST"]),
         Route("/v1/jobs", api.jobs),
         Route("/v1/jobs/{job}", api.job),
         Route("/v1/jobs/{job}/heatmap", api.heatmap),
@@ -81,6 +96,7 @@ def make_api(
         Route("/v1/jobs/{job}/checkpoints", api.checkpoints),
         Route("/v1/jobs/{job}/run", api.run),
         *ResponseApi(service).routes(),
+        *ProfilesApi(service, segments.bodies, api.refusals).routes(),
         Route("/v1/nodes", api.nodes),
         Route("/v1/nodes/{node}", api.node),
         Route("/v1/report", api.report),
@@ -147,17 +163,18 @@ class Api:
         document = json.loads(bytes(answer.body))
         return _json({**document, "incidents": with_responses(document["incidents"], *responses)})
 
-    def _responses_of(self, job: str) -> tuple[dict[str, list[Note]], list[Silence]] | None:
-        """Return the notes on a job's incidents and the active silences.
+    def _responses_of(self, job: str) -> _Responses | None:
+        """Return the notes on a job's incidents, the active silences, and its compared profiles.
 
         Returns None without any, or if the store is down: the job is served all the same.
         """
         store = self._service.store
         try:
             notes, silences = store.notes.of_job(job), store.silences.in_force()
+            profiles = store.profiles.compared([job])
         except sa.exc.SQLAlchemyError:
             return None
-        return (notes, silences) if notes or silences else None
+        return (notes, silences, profiles) if notes or silences or profiles else None
 
     async def heatmap(self, request: Request) -> Response:
         """Serve seconds over ranks and steps; `?metric=` is one of `job_view.HEATMAP_METRICS`."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.profiles.tables import profile_request, profile_trace
 from stepwatch.collector.store.response.tables import incident_note
 from stepwatch.collector.store.upkeep import pins
 from stepwatch.collector.store.upkeep.counts import (
@@ -186,4 +187,6 @@ CLASSES = (
     Class(SNAPSHOTS, SLICES, schema.snapshot, ~_has_newer()),
     Class(INCIDENTS, INCIDENTS, schema.incident, schema.incident.c.state != "open"),
     Class(INCIDENTS, INCIDENTS, incident_note, sa.true()),
+    Class(INCIDENTS, SEGMENTS, profile_trace, sa.true()),
+    Class(INCIDENTS, INCIDENTS, profile_request, sa.true()),
 )

@@ -9,7 +9,7 @@ class Role(StrEnum):
     """A token's purpose."""
 
     INGEST = "ingest"
-    """Agents: send segments, and count their own jobs' incidents."""
+    """Agents: send segments and traces, and count their own jobs' incidents."""
     READ = "read"
     """Read access to all data: jobs, incidents, nodes, `/metrics`."""
     ADMIN = "admin"
@@ -31,7 +31,7 @@ def allowed(method: str, path: str) -> frozenset[Role]:
     reads = method in ("GET", "HEAD")
     if reads and (path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS)):
         return frozenset()
-    if method == "POST" and path == "/v1/segments":
+    if method == "POST" and (path == "/v1/segments" or path.startswith("/v1/profiles/")):
         return frozenset({Role.INGEST})
     if reads and path == "/v1/incidents":
         return READERS | {Role.INGEST}

@@ -13,7 +13,6 @@ from stepwatch.collector.ingest.receive import (
     MAX_BODY_BYTES,
     MAX_ROWS,
     TooManyRowsError,
-    Verdict,
 )
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.web.access.gate import NODE, Refusals
@@ -23,6 +22,7 @@ from stepwatch.signals import wire
 from stepwatch.signals.pacing import FLUSH_HEADER
 
 from .bodies import BODY_SECONDS, Bodies, NoMemoryError, TooLargeError, TooSlowError
+from .open_requests import OpenRequests
 from .rates import Rates
 from .turns import Turns
 
@@ -45,7 +45,10 @@ class SegmentsApi:
 
     def __init__(self, service: Service, refusals: Refusals) -> None:
         self._service, self._refusals = service, refusals
-        self._bodies, self._rates = Bodies(), Rates()
+        self.bodies = Bodies()
+        """All bodies in transfer; traces count, too."""
+        self._rates = Rates()
+        self._profiles = OpenRequests(service.store.profiles)
         self._turns = Turns(MOST_STORED_AT_ONCE)
         self._threads: anyio.CapacityLimiter | None = None
 
@@ -58,7 +61,7 @@ class SegmentsApi:
         if _media_type(request) not in MEDIA_TYPES:
             return _problem(415, f"send segments as {wire.MEDIA_TYPE}")
         try:
-            async with self._bodies.reading(request, MAX_BODY_BYTES) as body:
+            async with self.bodies.reading(request, MAX_BODY_BYTES) as body:
                 return await self._answer(request, body)
         except ClientDisconnect:
             return _problem(400, "the request ended early")
@@ -85,19 +88,20 @@ class SegmentsApi:
                 return _busy(f"node {node} sends more than one may", seconds)
         source = node or _peer(request)
         async with self._turns.acquire(source):
-            verdicts = await self._in_thread(lambda: self._service.receive(body, source))
-        return self._verdicts(verdicts)
+            return await self._in_thread(lambda: self._stored(body, source))
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
         if self._threads is None:  # it requires a running event loop
             self._threads = anyio.CapacityLimiter(MOST_STORED_AT_ONCE)
         return await anyio.to_thread.run_sync(act, limiter=self._threads)
 
-    def _verdicts(self, verdicts: list[Verdict]) -> Response:
+    def _stored(self, body: bytes, source: str) -> Response:
+        verdicts = self._service.receive(body, source)
         flush_seconds = self._service.asked_pace.seconds
         document = {
             "verdicts": [verdict._asdict() for verdict in verdicts],
             "formats": list(wire.READABLE_FORMATS),
+            "profiles": self._profiles.documents_for(body),
         }
         headers = {FLUSH_HEADER: f"{flush_seconds:g}"} if flush_seconds else None
         return Response(encoded(document), media_type="application/json", headers=headers)

@@ -56,7 +56,7 @@ def wanted_silence(document: dict[str, Any]) -> Wanted:
     Raises:
         ValueError: a field is invalid; the message is the answer.
     """
-    _only(document, ("job", "node", "kind", "why", "by", "seconds", "alertmanager"))
+    without_unknown_keys(document, ("job", "node", "kind", "why", "by", "seconds", "alertmanager"))
     job, node, kind = (_text(document, key, 63) for key in ("job", "node", "kind"))
     if not (job or node or kind):
         raise ValueError("name a job, a node or a kind; a silence of everything hides all")
@@ -70,7 +70,7 @@ def wanted_silence(document: dict[str, Any]) -> Wanted:
     if not isinstance(seconds, int | float) or not 1.0 <= seconds <= LONGEST_SECONDS:
         days = LONGEST_SECONDS / 86_400
         raise ValueError(f"a silence lasts from one second to {days:.0f} days (seconds)")
-    return Wanted(job, node, kind, why, author, float(seconds), _bounded(document, "alertmanager"))
+    return Wanted(job, node, kind, why, author, float(seconds), text_of(document, "alertmanager"))
 
 
 def wanted_note(document: dict[str, Any]) -> tuple[str, str, str]:
@@ -79,8 +79,8 @@ def wanted_note(document: dict[str, Any]) -> tuple[str, str, str]:
     Raises:
         ValueError: a field is invalid; the message is the answer.
     """
-    _only(document, ("event", "by", "text"))
-    event, text = document.get("event"), _bounded(document, "text")
+    without_unknown_keys(document, ("event", "by", "text"))
+    event, text = document.get("event"), text_of(document, "text")
     if event not in EVENTS:
         raise ValueError(f"event must be one of {', '.join(EVENTS)}")
     if event in (COMMENT, ASSIGNED) and not text:
@@ -94,24 +94,34 @@ def author_of(document: dict[str, Any]) -> str:
     Raises:
         ValueError: the author is missing or too long.
     """
-    _only(document, ("by",))
+    without_unknown_keys(document, ("by",))
     return _needed(document, "by")
 
 
-def _only(document: dict[str, Any], keys: tuple[str, ...]) -> None:
+def without_unknown_keys(document: dict[str, Any], keys: tuple[str, ...]) -> None:
+    """Refuse a document with other keys.
+
+    Raises:
+        ValueError: it has another key; the message is the answer.
+    """
     unknown = sorted(str(key)[:40] for key in document if key not in keys)
     if unknown:
         raise ValueError(f"there is no key {unknown[0]!r}; there are {', '.join(keys)}")
 
 
 def _needed(document: dict[str, Any], key: str) -> str:
-    text = _bounded(document, key)
+    text = text_of(document, key)
     if not text:
         raise ValueError(f"{key} is missing")
     return text
 
 
-def _bounded(document: dict[str, Any], key: str) -> str:
+def text_of(document: dict[str, Any], key: str) -> str:
+    """Return a text field as one line; empty if it is missing.
+
+    Raises:
+        ValueError: it is no text, or too long; the message is the answer.
+    """
     return _text(document, key, _LONGEST[key])
 
 

@@ -12,13 +12,15 @@ from starlette.routing import Route
 
 from stepwatch.collector.incidents.model import OPEN
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store.profiles import Request as ProfileRequest
 from stepwatch.collector.store.response import Note, Silence, response_of
 from stepwatch.collector.store.response.silences import covering
 from stepwatch.collector.web.access.roles import READERS
 from stepwatch.collector.web.documents import encoded
-from stepwatch.signals.errors import StoreError
+from stepwatch.signals.errors import StepwatchError
 
 from . import asked
+from .profiled import with_profiles
 
 _LATEST_S = 9e9
 """In nanoseconds it still fits the databases' integers."""
@@ -31,10 +33,12 @@ def with_responses(
     incidents: Iterable[dict[str, Any]],
     notes: Mapping[str, list[Note]],
     silences: Iterable[Silence],
+    profiles: Iterable[ProfileRequest],
 ) -> list[dict[str, Any]]:
     """Return incident documents, each with its response state as `response`.
 
-    An open incident also has `silenced`: the silence that holds its pages, or null.
+    An open incident also has `silenced`: the silence that holds its pages, or null. `profiles` are
+    compared ones, newest first: the one about an incident's rank is its first evidence.
     """
     in_force = list(silences)
 
@@ -43,7 +47,10 @@ def with_responses(
         silenced_by = None if silence is None else silence._asdict()
         return {**response_of(notes.get(incident["id"], ())), "silenced": silenced_by}
 
-    return [{**incident, "response": response(incident)} for incident in incidents]
+    return [
+        {**incident, "response": response(incident)}
+        for incident in with_profiles(incidents, profiles)
+    ]
 
 
 class ResponseApi:
@@ -61,10 +68,10 @@ class ResponseApi:
         return [
             Route("/v1/incidents", self.incidents),
             Route("/v1/incidents/{id}", self.incident),
-            Route("/v1/incidents/{id}/notes", _refusing(self.add_note), methods=["POST"]),
-            Route("/v1/silences", _refusing(self.silences), methods=["GET"]),
-            Route("/v1/silences", _refusing(self.add_silence), methods=["POST"]),
-            Route("/v1/silences/{id}", _refusing(self.expire), methods=["DELETE"]),
+            Route("/v1/incidents/{id}/notes", refusing(self.add_note), methods=["POST"]),
+            Route("/v1/silences", refusing(self.silences), methods=["GET"]),
+            Route("/v1/silences", refusing(self.add_silence), methods=["POST"]),
+            Route("/v1/silences/{id}", refusing(self.expire), methods=["DELETE"]),
         ]
 
     async def incidents(self, request: Request) -> Response:
@@ -77,9 +84,7 @@ class ResponseApi:
             return await self._counted(request, job, state)
 
         def read_incidents() -> list[dict[str, Any]]:
-            incidents = self._store.incidents(job, state)
-            notes = self._store.notes.of_incidents([incident["id"] for incident in incidents])
-            return with_responses(incidents, notes, self._store.silences.in_force())
+            return self._with_responses(self._store.incidents(job, state))
 
         return _json({"incidents": await run_in_threadpool(read_incidents)})
 
@@ -103,7 +108,7 @@ class ResponseApi:
         Only detectors change its state.
         """
         identity = request.path_params["id"]
-        event, author, text = asked.wanted_note(await _sent(request))
+        event, author, text = asked.wanted_note(await sent_document(request))
 
         def noted() -> dict[str, Any] | None:
             incident = self._store.incident(identity)
@@ -129,27 +134,30 @@ class ResponseApi:
 
     async def add_silence(self, request: Request) -> Response:
         """Begin a silence and answer with it."""
-        wanted = asked.wanted_silence(await _sent(request))
+        wanted = asked.wanted_silence(await sent_document(request))
         silence = await run_in_threadpool(self._store.silences.add, wanted)
         return _json(silence._asdict())
 
     async def expire(self, request: Request) -> Response:
         """End a silence now and answer with it. The body names the author."""
-        author = asked.author_of(await _sent(request))
+        author = asked.author_of(await sent_document(request))
         identity = request.path_params["id"]
         ended = await run_in_threadpool(self._store.silences.expire, identity, author)
         return _json(ended._asdict()) if ended else _problem(404, NO_SILENCE)
 
     def _incident(self, identity: str) -> dict[str, Any] | None:
         incident = self._store.incident(identity)
-        if incident is None:
-            return None
-        notes = self._store.notes.of_incidents([identity])
-        return with_responses([incident], notes, self._store.silences.in_force())[0]
+        return None if incident is None else self._with_responses([incident])[0]
+
+    def _with_responses(self, incidents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        store, jobs = self._store, {incident["job"] for incident in incidents}
+        notes = store.notes.of_incidents([incident["id"] for incident in incidents])
+        silences, profiles = store.silences.in_force(), store.profiles.compared(jobs)
+        return with_responses(incidents, notes, silences, profiles)
 
 
-def _refusing(handler: Handler) -> Handler:
-    """Wrap a handler to turn errors into answers: 400 invalid, 409 limit reached, 415 not JSON."""
+def refusing(handler: Handler) -> Handler:
+    """Wrap a handler to turn errors into answers: 400 invalid, 409 refused now, 415 not JSON."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -160,13 +168,13 @@ def _refusing(handler: Handler) -> Handler:
             return _problem(415, str(error))
         except ValueError as error:
             return _problem(400, str(error))
-        except StoreError as error:
+        except StepwatchError as error:
             return _problem(409, str(error))
 
     return answer
 
 
-async def _sent(request: Request) -> dict[str, Any]:
+async def sent_document(request: Request) -> dict[str, Any]:
     """Return the JSON object in the body, at most `asked.MAX_BYTES`.
 
     `Readers` waited for all of it.

@@ -1,0 +1,304 @@
+"""Profile requests: at most one open per job, each with the traces of two ranks."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from stepwatch.collector.store import schema
+from stepwatch.collector.store.database import writing
+from stepwatch.collector.store.leases import Now, database_ns
+from stepwatch.collector.store.schema import DAY_NS
+from stepwatch.signals.clock import NANOSECONDS
+from stepwatch.signals.errors import StoreError
+from stepwatch.signals.profiles import MAX_REASON
+
+from .tables import profile_request, profile_trace
+
+EXPIRY_SECONDS = 600.0
+"""Time from a request to its end: a rank may be stalled, or its agent away."""
+MOST_A_DAY = 24
+"""Most requests per job in a day: profiled steps are slower."""
+MOST_KEPT = 50
+"""Most requests kept per job, newest first."""
+TRACES_KEPT_DAYS = 14
+MAX_SENTENCE = 1000
+_EXPIRY_NS = int(EXPIRY_SECONDS * NANOSECONDS)
+_AT_ONCE = 500
+_NOT_OPEN = "the request is closed: it takes no more traces"
+
+
+class ProfileState(StrEnum):
+    """The state of a requested profile."""
+
+    ASKED = "asked"
+    COMPARED = "compared"
+    FAILED = "failed"
+    EXPIRED = "expired"
+
+
+class Wanted(NamedTuple):
+    """A profile to request: a slow rank and its peer, each with its node, and their steps.
+
+    `incidents` are the ids of the open incidents about the rank.
+    """
+
+    job: str
+    attempt: int
+    rank: int
+    node: str
+    peer: int
+    peer_node: str
+    first_step: int
+    steps: int
+    incidents: list[str]
+    by: str
+
+
+class Trace(NamedTuple):
+    """One rank's answer: its trace's size in bytes, 0 with a `reason` or after its retention.
+
+    `received_at` is in Unix seconds.
+    """
+
+    rank: int
+    node: str
+    bytes: int
+    reason: str
+    received_at: float
+
+
+class Request(NamedTuple):
+    """A requested profile; times in Unix seconds, `seconds_left` until it expires.
+
+    `sentence` says what the comparison shows, or why there is none.
+    """
+
+    id: str
+    wanted: Wanted
+    requested_at: float
+    seconds_left: float
+    state: ProfileState
+    sentence: str
+    comparison: dict[str, Any] | None
+    traces: tuple[Trace, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits for traces or their comparison."""
+        return self.state is ProfileState.ASKED
+
+    def node_of(self, rank: int) -> str | None:
+        """Return the node that runs one of the two ranks; None for another rank."""
+        wanted = self.wanted
+        return {wanted.rank: wanted.node, wanted.peer: wanted.peer_node}.get(rank)
+
+
+class Profiles:
+    """The requested profiles in a store; they expire by the database's clock."""
+
+    def __init__(self, engine: sa.Engine, now: Now = database_ns) -> None:
+        self._engine = engine
+        self._now = now
+
+    def add(self, wanted: Wanted) -> Request:
+        """Write a request; drop the job's oldest ones, and traces after their retention.
+
+        Raises:
+            StoreError: the job has an open request, or too many in a day.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; nothing was written.
+        """
+        with writing(self._engine) as connection:
+            # Another collector may request a profile of the job at the same time.
+            of_job = sa.select(schema.job.c.name).where(schema.job.c.name == wanted.job)
+            connection.execute(of_job.with_for_update())
+            now = self._now(connection)
+            _check_limits(connection, wanted.job, now)
+            row = wanted._asdict() | {"id": uuid.uuid4().hex[:12]}
+            row["requested_by"] = row.pop("by")
+            row |= {"requested_ns": now, "state": ProfileState.ASKED.value, "sentence": ""}
+            connection.execute(sa.insert(profile_request), row)
+            _drop_old(connection, wanted.job, now)
+        return _request({**row, "comparison": None}, now)
+
+    def get(self, identity: str) -> Request | None:
+        """Return a request with its traces; None if it does not exist."""
+        requests = self._read(profile_request.c.id == identity)
+        return requests[0] if requests else None
+
+    def of_job(self, job: str) -> list[Request]:
+        """Return a job's requests with their traces, newest first."""
+        return self._read(profile_request.c.job == job)
+
+    def open_requests(self) -> list[Request]:
+        """Return the open requests of all jobs, without their traces, oldest first."""
+        table = profile_request
+        with self._engine.connect() as connection:
+            now = self._now(connection)
+            is_asked = table.c.state == ProfileState.ASKED.value
+            query = sa.select(table).where(is_asked, table.c.requested_ns > now - _EXPIRY_NS)
+            rows = connection.execute(query.order_by(table.c.requested_ns, table.c.id)).mappings()
+            return [_request(row, now) for row in rows]
+
+    def compared(self, jobs: Collection[str]) -> list[Request]:
+        """Return the jobs' compared requests, without traces and comparison, newest first."""
+        table, names = profile_request, sorted(jobs)
+        columns = [column for column in table.c if column is not table.c.comparison]
+        requests: list[Request] = []
+        with self._engine.connect() as connection:
+            for start in range(0, len(names), _AT_ONCE):
+                in_chunk = table.c.job.in_(names[start : start + _AT_ONCE])
+                is_compared = table.c.state == ProfileState.COMPARED.value
+                query = sa.select(*columns).where(in_chunk, is_compared)
+                rows = connection.execute(query).mappings()
+                requests += [_request({**row, "comparison": None}, 0) for row in rows]
+        return sorted(requests, key=lambda request: (-request.requested_at, request.id))
+
+    def add_trace(self, identity: str, rank: int, trace: bytes, reason: str = "") -> bool:
+        """Store a rank's gzip trace, or the reason why it has none, which fails the request.
+
+        Returns whether the request now has both traces.
+
+        Raises:
+            StoreError: the request is closed or unknown, the rank is none of its two, or the rank
+                has answered before.
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; nothing was written.
+        """
+        table = profile_trace
+        with writing(self._engine) as connection:
+            now = self._now(connection)
+            request = _locked(connection, identity, now)
+            node = request.node_of(rank)
+            if node is None:
+                raise StoreError(f"the request is not about rank {rank}")
+            of_request = table.c.request == identity
+            ranks = set(connection.scalars(sa.select(table.c.rank).where(of_request)))
+            if rank in ranks:
+                raise StoreError(f"rank {rank} has answered the request before")
+            row = {"request": identity, "rank": rank, "job": request.wanted.job, "node": node}
+            row |= {"reason": reason[:MAX_REASON], "received_ns": now}
+            connection.execute(sa.insert(table), {**row, "payload": None if reason else trace})
+            if reason:
+                sentence = f"rank {rank}: {reason[:MAX_REASON]}"
+                _close(connection, identity, ProfileState.FAILED, sentence, None)
+            return not reason and len(ranks) == 1
+
+    def close(
+        self, identity: str, sentence: str, comparison: Mapping[str, Any] | None = None
+    ) -> None:
+        """Store the comparison of an open request; without one it has failed for `sentence`.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable; nothing was written.
+        """
+        state = ProfileState.FAILED if comparison is None else ProfileState.COMPARED
+        with writing(self._engine) as connection:
+            _close(connection, identity, state, sentence, comparison)
+
+    def trace(self, identity: str, rank: int) -> bytes | None:
+        """Return a rank's gzip trace; None without one."""
+        table = profile_trace
+        query = sa.select(table.c.payload).where(table.c.request == identity, table.c.rank == rank)
+        with self._engine.connect() as connection:
+            payload = connection.execute(query).scalar_one_or_none()
+        return None if payload is None else bytes(payload)
+
+    def _read(self, condition: sa.ColumnElement[bool]) -> list[Request]:
+        table = profile_request
+        query = sa.select(table).where(condition)
+        query = query.order_by(table.c.requested_ns.desc(), table.c.id).limit(MOST_KEPT)
+        with self._engine.connect() as connection:
+            now = self._now(connection)
+            requests = [_request(row, now) for row in connection.execute(query).mappings()]
+            traces = _traces(connection, [request.id for request in requests])
+        return [request._replace(traces=tuple(traces.get(request.id, ()))) for request in requests]
+
+
+def _check_limits(connection: sa.Connection, job: str, now: int) -> None:
+    table = profile_request
+    count = sa.select(sa.func.count()).where(table.c.job == job)
+    is_open = sa.and_(
+        table.c.state == ProfileState.ASKED.value, table.c.requested_ns > now - _EXPIRY_NS
+    )
+    if connection.execute(count.where(is_open)).scalar_one():
+        raise StoreError(f"a profile of {job} is in progress: ask again when it has ended")
+    of_day = count.where(table.c.requested_ns > now - DAY_NS)
+    if connection.execute(of_day).scalar_one() >= MOST_A_DAY:
+        raise StoreError(f"{job} had {MOST_A_DAY} profiles in a day: profiled steps are slower")
+
+
+def _drop_old(connection: sa.Connection, job: str, now: int) -> None:
+    """Delete the job's requests beyond `MOST_KEPT`, and every old trace."""
+    requests, traces = profile_request, profile_trace
+    newest = sa.select(requests.c.id).where(requests.c.job == job)
+    newest = newest.order_by(requests.c.requested_ns.desc(), requests.c.id).limit(MOST_KEPT)
+    kept = connection.scalars(newest).all()
+    connection.execute(sa.delete(traces).where(traces.c.job == job, traces.c.request.not_in(kept)))
+    connection.execute(sa.delete(requests).where(requests.c.job == job, requests.c.id.not_in(kept)))
+    is_old = traces.c.received_ns < now - TRACES_KEPT_DAYS * DAY_NS
+    change = sa.update(traces).where(is_old, traces.c.payload.is_not(None))
+    connection.execute(change.values(payload=None))
+
+
+def _locked(connection: sa.Connection, identity: str, now: int) -> Request:
+    """Return an open request, locked until the transaction ends.
+
+    Of two traces at the same time one then finds the other.
+
+    Raises:
+        StoreError: it is unknown or closed.
+    """
+    query = sa.select(profile_request).where(profile_request.c.id == identity).with_for_update()
+    row = connection.execute(query).mappings().first()
+    if row is None or not _request(row, now).is_open:
+        raise StoreError(_NOT_OPEN)
+    return _request(row, now)
+
+
+def _close(
+    connection: sa.Connection,
+    identity: str,
+    state: ProfileState,
+    sentence: str,
+    comparison: Mapping[str, Any] | None,
+) -> None:
+    table = profile_request
+    is_asked = sa.and_(table.c.id == identity, table.c.state == ProfileState.ASKED.value)
+    values = {"state": state.value, "sentence": sentence[:MAX_SENTENCE], "comparison": comparison}
+    connection.execute(sa.update(table).where(is_asked).values(**values))
+
+
+def _traces(connection: sa.Connection, identities: Sequence[str]) -> dict[str, list[Trace]]:
+    table = profile_trace
+    size = sa.func.coalesce(sa.func.length(table.c.payload), 0).label("bytes")
+    names = ("request", "rank", "node", "reason", "received_ns")
+    query = sa.select(*(table.c[name] for name in names), size)
+    query = query.where(table.c.request.in_(identities)).order_by(table.c.rank)
+    traces: dict[str, list[Trace]] = {}
+    for row in connection.execute(query):
+        received_at = row.received_ns / NANOSECONDS
+        trace = Trace(row.rank, row.node, row.bytes, row.reason, received_at)
+        traces.setdefault(row.request, []).append(trace)
+    return traces
+
+
+def _request(row: Mapping[Any, Any], now: int) -> Request:
+    fields = {**row, "by": row["requested_by"]}
+    wanted = Wanted(**{name: fields[name] for name in Wanted._fields})
+    left_s = max(row["requested_ns"] + _EXPIRY_NS - now, 0) / NANOSECONDS
+    state = ProfileState(row["state"])
+    if state is ProfileState.ASKED and not left_s:
+        state = ProfileState.EXPIRED
+    return Request(
+        row["id"],
+        wanted,
+        row["requested_ns"] / NANOSECONDS,
+        left_s,
+        state,
+        row["sentence"],
+        row["comparison"],
+    )
