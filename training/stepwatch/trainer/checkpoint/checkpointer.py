@@ -96,6 +96,10 @@ class Checkpointer:
         """Return whether this rank still writes a checkpoint."""
         return self._pending is not None and not self._pending.done()
 
+    def path(self, step: int) -> Path:
+        """Return where the checkpoint of `step` is published."""
+        return layout.published_path(self._root, step)
+
     def save(
         self, manifest: CheckpointManifest, tensors: dict[str, Any], handle: CheckpointHandle
     ) -> None:

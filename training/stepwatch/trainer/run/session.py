@@ -84,7 +84,9 @@ class Session:
         materialise_moments(self.model)
         tensors = state_tensors(self.model)
         states = random_state(self.runtime.rank, self.runtime.device)
-        self.checkpointer.save(manifest, tensors | states, self.watch.checkpoint(completed_steps))
+        path = self.checkpointer.path(completed_steps)
+        handle = self.watch.checkpoint(completed_steps, path)
+        self.checkpointer.save(manifest, tensors | states, handle)
 
 
 def _watch(options: Options, runtime: Runtime) -> Watch:

@@ -26,8 +26,7 @@ def verification_rows(
     """Return one VERIFICATION row; texts have neither secrets nor control characters."""
     path = entry.path.encode("utf-8", "replace")
     end = path[-_DTYPE["path"].itemsize :]
-    read = {} if report is None else {"bytes": report.size, "seconds": report.seconds}
-    return make_rows(
+    rows = make_rows(
         *(Kind.VERIFICATION, 1),
         rank=entry.rank,
         step=entry.step,
@@ -37,8 +36,10 @@ def verification_rows(
         file=_clean(file, "file"),
         reason=_clean(reason, "reason"),
         path=end.decode("utf-8", "ignore").encode(),
-        **read,
     )
+    if report is not None:
+        rows["bytes"], rows["seconds"] = report.size, report.seconds
+    return rows
 
 
 def _clean(text: str, field: str) -> bytes:
