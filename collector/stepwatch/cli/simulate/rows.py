@@ -173,17 +173,19 @@ class Places:
             kinds.append((place.phase, place.waits, place.groups is not None, entered, op))
         self._kinds = np.array(kinds)
 
-    def find(self, ranks: Integers, seen: Any) -> Position:
+    def find(self, ranks: Integers | slice, seen: Any) -> Position:
         """Return the positions of `ranks` at `seen` (ranks,), which are the last places reached.
 
         Moments have the unit of the places; `entered` counts from the step's beginning.
         """
-        reached = self._starts[:, ranks] <= seen
+        starts = self._starts[:, ranks]
+        reached = starts <= seen
         reached[0] = True
         index = len(reached) - 1 - reached[::-1].argmax(axis=0)
-        phase, waits, in_collective, entered, op = self._kinds[index].T
-        since = np.minimum(self._starts[index, ranks], seen)
-        entered_at, group = self._entries[index, ranks], self._groups[index, ranks]
+        phase, waits, in_collective, entered, op = self._kinds.T[:, index]
+        place = index, np.arange(len(index))
+        since = np.minimum(starts[place], seen)
+        entered_at, group = self._entries[:, ranks][place], self._groups[:, ranks][place]
         return Position(index, phase, since, waits, in_collective, entered, entered_at, op, group)
 
 

@@ -100,7 +100,7 @@ class Observer:
             asleep = np.where(is_stuck, np.maximum(true_ns - asleep_since(step, stuck), 0), 0)
         busy = (seen_ns - asleep) / NANOSECONDS
         places = _places(step, ranks, self._world)
-        position = Places(places).find(np.arange(len(nodes)), seen_ns)
+        position = Places(places).find(slice(None), seen_ns)
         # The phase lasts on in the collective inside it.
         since = np.where(position.phase == Phase.BACKWARD, places[_BACKWARD].start, position.since)
         entered_at = np.where(position.entered > 0, position.entered_at, step.began[ranks])
