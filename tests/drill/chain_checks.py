@@ -21,6 +21,7 @@ from .chain.pager import FIRING, RESOLVED, heartbeats
 from .chain.servers import DrillError
 from .chain.site import Site, wait
 from .chain.site_file import CANARY_JOB, HEARTBEAT_SECONDS, MAINTAINED_JOB, SILENCED_JOB
+from .damaged_checkpoint import damaged_checkpoint
 from .faults import CANARY, DRILLS_BY_NAME, PAGE, STEP, Drill
 from .outcome import make_row
 from .scoreboard import Check
@@ -105,7 +106,7 @@ def preemption(site: Site, tell: Tell) -> Check:
         for notification in site.notifications()
         if notification.job == job
     ]
-    shown = f"{state} at step {step_number}, resumed from {newest['resumed_from']}, nobody notified"
+    shown = f"{state} at step {step_number}, resumed from {newest['resumed_from']}, no notification"
     return Check("preemption", shown, _NEVER, tuple(problems))
 
 
@@ -170,6 +171,7 @@ CHECKS: dict[str, Callable[[Site, Tell], Check]] = {
     "silence": silence,
     "maintenance": maintenance,
     "preemption": preemption,
+    "damaged-checkpoint": damaged_checkpoint,
     "database-dies": database_dies,
     "collectors-die": collectors_die,
     "alertmanager-dies": alertmanager_dies,
@@ -208,7 +210,7 @@ def _suppression_problems(site: Site, trial: Trial, tell: Tell) -> Iterator[str]
         notification.job == job and notification.receiver == PAGE
         for notification in site.notifications()
     ):
-        yield "somebody was paged"
+        yield "a page arrived"
 
 
 def _dies(site: Site, name: str, start: Callable[[], None], tell: Tell) -> Check:

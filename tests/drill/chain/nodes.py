@@ -32,12 +32,12 @@ class Node:
         self.driver.write()
         self._agent: subprocess.Popen[bytes] | None = None
 
-    def start(self, collector: str) -> None:
-        """Start the agent."""
+    def start(self, collector: str, *options: str) -> None:
+        """Start the agent, with further options."""
         words = [
             *CLI, "agent", "--collector", collector, "--port", str(self.port), "--node", self.name,
             "--ring-dir", str(self.rings), "--spool", str(self._folder / f"spool-{self.name}"),
-            "--kernel-log", str(self._log),
+            "--kernel-log", str(self._log), *options,
         ]  # fmt: skip
         environ = [f"LD_LIBRARY_PATH={self._library}", f"{ENV_SCRIPT}={self._script}"]
         self._agent = spawn(self._folder / f"agent-{self.name}.log", "env", *environ, *words)

@@ -98,9 +98,9 @@ class Site:
             self.start_agent(number)
         self.servers.start()
 
-    def start_agent(self, number: int) -> None:
-        """Start the agent of a node."""
-        self.nodes[number].start(self.collectors[number % 2].url)
+    def start_agent(self, number: int, *options: str) -> None:
+        """Start the agent of a node, with further options."""
+        self.nodes[number].start(self.collectors[number % 2].url, *options)
 
     def unmount(self) -> None:
         """Unmount the file systems that jobs used."""
@@ -159,6 +159,12 @@ class Site:
         wait(
             START_SECONDS, lambda: any(incident["kind"] == kind for incident in self.incidents(job))
         )
+
+    def checkpoints(self, job: str) -> list[dict[str, Any]]:
+        """Return a job's checkpoints, newest first."""
+        document = self._ask(f"/v1/jobs/{job}/checkpoints") or {}
+        checkpoints: list[dict[str, Any]] = document.get("checkpoints", [])
+        return checkpoints
 
     def notifications(self) -> list[Notification]:
         """Return all notifications that the pager received since the start."""

@@ -74,7 +74,7 @@ def _summary(incident: dict[str, Any]) -> Iterator[str]:
     lasted = "is still open" if over is None else f"until {text.clock(over)}"
     yield f"{incident['state']}: from {text.clock(incident['began_at'])}, {lasted}"
     yield f"detected {text.seconds(incident['detected_after_seconds'])} after it began"
-    owner = (incident.get("response") or {}).get("owner") or "nobody was assigned"
+    owner = (incident.get("response") or {}).get("owner") or "none assigned"
     yield f"owner: {owner}"
 
 

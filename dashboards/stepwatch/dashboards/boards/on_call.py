@@ -45,7 +45,7 @@ def build(thresholds: Thresholds) -> builders.Dashboard:
 
 
 def _now(thresholds: Thresholds) -> Section:
-    return Section("Needs somebody now", [*_signs(thresholds), _incidents(thresholds)])
+    return Section("Needs action now", [*_signs(thresholds), _incidents(thresholds)])
 
 
 def _signs(thresholds: Thresholds) -> list[Panel]:

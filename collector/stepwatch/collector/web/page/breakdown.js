@@ -49,7 +49,7 @@ function timingWords(timing) {
 function drawCollectives(found) {
   const lastArriver = (item) => known(item.last_arriver)
     ? "rank " + item.last_arriver + " (" + percent(item.last_arriver_ratio, 0) + " of the skew)"
-    : item.arrival_skew_seconds === 0 ? "nobody" : UNKNOWN;
+    : item.arrival_skew_seconds === 0 ? "none" : UNKNOWN;
   const bandwidth = (value) => known(value) ? bytes(value) + "/s" : UNKNOWN;
   document.querySelector("#collectives tbody").replaceChildren(...found.collectives.map((item) => row(
     item.op, memberOf(item), number(item.calls, 0), bytes(item.bytes), seconds(item.exposed_seconds),

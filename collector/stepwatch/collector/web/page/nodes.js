@@ -10,7 +10,7 @@ const action = (word) => word === "none" ? "-" : word;
 const health = (node) => element("span", {}, state(node.health), node.repeat_offender ? " repeat offender" : "");
 const line = (node) => row(nodeLink(node.node), health(node), node.reason, action(node.action),
   clock(node.last_report), String(node.faults_7d), String(node.faults_30d), String(node.jobs_30d));
-// One that nobody saw end may have ended when its agent did.
+// A fault without a known end may have ended when its agent did.
 const ended = (fact) => fact.present ? "lasts" : known(fact.ended) ? clock(fact.ended) : "not reported; last seen " + clock(fact.last_seen);
 
 async function loadAll() {
