@@ -11,9 +11,10 @@ import pytest
 from stepwatch.cli.main import main
 from stepwatch.cli.verbs.store import ACTIONS
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.migrations import SCHEMAS
 from tests.collector.made import JOB
 from tests.collector.store.filled import OTHER, fill, positions
-from tests.collector.store.next_schema import install
+from tests.collector.store.next_schema import BEFORE, NEXT, install
 
 
 @pytest.fixture
@@ -85,19 +86,20 @@ def test_migrate_says_what_it_did(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["store", "migrate", "--store", str(place), "--to"]
-    assert main([*words, "2"]) != 0
+    assert main([*words, NEXT]) != 0
     error = capsys.readouterr().err
-    assert error.endswith("from schema 1 to 2: this stepwatch knows 1\n")
+    known = ", ".join(SCHEMAS)
+    assert error.endswith(f"from schema {BEFORE} to {NEXT}: this stepwatch knows {known}\n")
     install(monkeypatch, tmp_path / "migrations")
     for more, text in (
-        (["2", "--dry-run"], "would move the store from schema 1 to 2"),
-        (["1"], "the store has schema 1 already"),
-        (["2"], "moved the store from schema 1 to 2"),
+        ([NEXT, "--dry-run"], f"would move the store from schema {BEFORE} to {NEXT}"),
+        ([BEFORE], f"the store has schema {BEFORE} already"),
+        ([NEXT], f"moved the store from schema {BEFORE} to {NEXT}"),
     ):
         assert main([*words, *more]) == 0
         assert text in capsys.readouterr().out
-    assert main([*words, "1", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["old_schema"] == "2"
+    assert main([*words, BEFORE, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["old_schema"] == NEXT
 
 
 @pytest.mark.parametrize(

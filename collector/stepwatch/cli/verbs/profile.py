@@ -47,8 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--collector",
+        default=places.collector_url(),
         metavar="URL",
-        help=f"ask it, though both ranks run on this node; else {COLLECTOR_HELP}",
+        help=f"asked if a rank runs elsewhere, or if it is another one: {COLLECTOR_HELP}",
     )
     add_access_arguments(parser)
     add_by_argument(parser)
@@ -65,14 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
     """
     if not 1 <= arguments.steps <= MOST_STEPS:
         raise UsageError(f"--steps is 1 to {MOST_STEPS}")
-    if arguments.collector is not None:
+    if arguments.collector != places.collector_url():
         return _run_remote(arguments)
     from stepwatch.cli.profiles.local import choose, ranks_of
 
     try:
         pair = choose(ranks_of(arguments.job), arguments.rank, arguments.peer)
     except UsageError as missing:
-        arguments.collector = places.collector_url()
         try:
             return _run_remote(arguments)
         except SourceError as error:
