@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from stepwatch.collector.store import Store
+from stepwatch.collector.store import Store, schema
 from stepwatch.collector.store.profiles import Profiles, ProfileState, Wanted, requests
 from stepwatch.signals.errors import StoreError
 from tests.collector.store.test_response import Time
@@ -112,3 +116,35 @@ def test_old_requests_and_traces_go(opened: Store, monkeypatch: pytest.MonkeyPat
     # Its trace is older than the retention; that it came is still known.
     assert box.trace(identities[1], 5) is None
     assert box.trace(identities[2], 5) == TRACE
+
+
+def test_of_two_traces_at_the_same_time_one_completes_the_pair(opened: Store) -> None:
+    added = opened.profiles.add(WANTED)
+    together = threading.Barrier(2)
+
+    def meet(connection: Any, cursor: Any, statement: str, *_: object) -> None:
+        if statement.startswith("INSERT INTO profile_trace"):
+            with suppress(threading.BrokenBarrierError):  # a lock keeps the other one outside
+                together.wait(0.5)
+
+    sa.event.listen(opened.engine, "before_cursor_execute", meet)
+    with ThreadPoolExecutor(2) as pool:
+        ranks = (WANTED.rank, WANTED.peer)
+        pairs = [*pool.map(lambda rank: opened.profiles.add_trace(added.id, rank, TRACE), ranks)]
+    assert sorted(pairs) == [False, True]
+
+
+def test_of_two_requests_at_the_same_time_one_is_refused(opened: Store) -> None:
+    with opened.engine.begin() as connection:
+        row = {"name": "llama", "position": 0, "first_received_ns": 1, "last_received_ns": 1}
+        connection.execute(schema.job.insert(), row)
+
+    def add(_: int) -> bool:
+        try:
+            opened.profiles.add(WANTED)
+        except StoreError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(add, range(4))) == [False, False, False, True]
