@@ -21,7 +21,7 @@ from .trace import Profile, read_profile
 
 DEADLINE_SECONDS = 60
 MAX_BYTES = 6 << 30
-"""Address space; the events of the largest trace take about ten times its packed size in memory."""
+"""Address space; a trace takes six times its unpacked size, 3 GiB for the largest."""
 
 
 def compare_files(slow: Path, peer: Path) -> dict[str, Any]:
