@@ -56,6 +56,10 @@ def test_other_threads_count_their_operators_only() -> None:
         (packed_trace([], wall_ns=1.5), "invalid"),
         (packed_trace([], rank=-2), "invalid"),
     ],
+    ids=(
+        *("empty", "two bytes", "junk", "a list", "no facts", "deep", "no numbers"),
+        *("a boolean", "a fraction", "a negative rank"),
+    ),
 )
 def test_foreign_traces_are_refused(body: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
