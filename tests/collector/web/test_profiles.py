@@ -148,7 +148,11 @@ def test_two_traces_become_a_sentence_in_the_incident(client: Client) -> None:
     )
 
 
-@pytest.mark.parametrize("trace", [NOT_A_TRACE, b"\x1f\x8bjunk", gzip.compress(b"[" * 100_000)])
+@pytest.mark.parametrize(
+    "trace",
+    [NOT_A_TRACE, b"\x1f\x8bjunk", gzip.compress(b"[" * 100_000)],
+    ids=("no trace", "junk", "deep"),
+)
 def test_an_unreadable_trace_fails_the_request(client: Client, trace: bytes) -> None:
     identity = ask(client).json()["id"]
     send(client, identity, 2, trace_of(2, 9000))
