@@ -72,7 +72,7 @@ def test_the_breakdown_of_the_newest_steps_is_drawn(collector: Process, visitor:
     lines = page.locator("#collectives tbody tr")
     expect(lines).to_have_count(2)
     expect(lines.filter(has_text="ranks 2,3")).to_contain_text("rank 2 (100% of the skew)")
-    expect(lines.filter(has_text="ranks 0,1")).to_contain_text("nobody")
+    expect(lines.filter(has_text="ranks 0,1")).to_contain_text("none")
     widths = [
         float(str(bar.get_attribute("width"))) for bar in page.locator("#step-time rect").all()
     ]

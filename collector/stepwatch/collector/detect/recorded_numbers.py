@@ -6,6 +6,7 @@ they changed. Other numbers are compared with their median before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -51,6 +52,8 @@ def _learning_rate(context: DetectionContext, step: int) -> Iterator[Evidence]:
     if index is None:
         return
     steps, rates = context.attempt.tracker(Metrics).newest(index, step)
+    known = np.isfinite(rates)
+    steps, rates = steps[known], rates[known]
     if not len(rates):
         return
     changed = np.flatnonzero(np.diff(rates))
@@ -70,7 +73,8 @@ def _gradient_norm(context: DetectionContext, step: int) -> Iterator[Evidence]:
     if index is None:
         return
     curve = context.attempt.tracker(Metrics).curves(index)["steps"].until(step + 1)
-    if len(curve.step) > 1 and step - curve.step[-1] < BEFORE_STEPS:
+    is_recent = len(curve.step) > 1 and step - curve.step[-1] < BEFORE_STEPS
+    if is_recent and not math.isnan(curve.mean[-1]):
         before = median(curve.mean[-BEFORE_STEPS - 1 : -1])
         against = f"median of the steps before {before:.4g}"
         if curve.step[-1] < step:
