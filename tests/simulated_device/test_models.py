@@ -53,7 +53,8 @@ def test_two_groups_train_as_on_the_cpu(four: list[Figures], way: str) -> None:
 
 
 def _trainer(folder: Path, mesh: str) -> list[str]:
-    return [*TRAINER, "--mesh", mesh, "--json", str(folder / "result.json")]
+    places = ("--json", str(folder / "result.json"), "--run-dir", str(folder / "run"))
+    return [*TRAINER, "--mesh", mesh, *places]
 
 
 def _losses(folder: Path) -> list[float]:
