@@ -30,7 +30,7 @@ OTHERS := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/*/)))
 SHARED := -n 3 --dist loadfile --no-loadscope-reorder --durations=20
 # Long tests that judge who is slow need the cores for themselves; the other long tests share them.
 TIMED := $(addprefix tests/,adapters/test_huggingface.py adapters/test_loops.py adapters/test_run_ddp.py \
-	e2e/test_demo.py e2e/test_slow_files.py e2e/test_slow_parts.py)
+	agent/profiles/test_causes.py e2e/test_demo.py e2e/test_slow_files.py e2e/test_slow_parts.py)
 # The work of these ranks is a sleep. Each takes a tenth of a machine, so that they judge right beside each other.
 ASLEEP := $(addprefix tests/,e2e/test_node_faults.py e2e/test_slow_memory.py verdicts/test_site.py)
 # Every rank is an interpreter: all but the first of a module read its bytecode.

@@ -11,7 +11,6 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from statistics import median
 from typing import Any, NamedTuple
 
 from .activities import COMPUTING, DEVICE, Activity, Frame, describe, frame_of
@@ -29,8 +28,9 @@ class Profile(NamedTuple):
     """Profiled steps of one rank; all times are seconds a step.
 
     `host` is the training thread's self time by activity, `device` the kernels' time. `call_s` is
-    the median self time of one call of an operator or kernel: a busy processor delays a few calls,
-    a slow one all. `idle_s` is the time in which the training thread did not run on a processor.
+    the lower quartile of the self times of an operator's or kernel's calls: a busy processor delays
+    some calls, a slow one all. `idle_s` is the time in which the training thread did not run on a
+    processor.
     """
 
     rank: int
@@ -110,8 +110,12 @@ def read_profile(packed: bytes) -> Profile:
         idle_s=max(wall_ns - cpu_ns, 0) / 1e9 / count,
         host={activity: seconds / count for activity, seconds in host.seconds.items()},
         device={activity: seconds / count for activity, seconds in device.seconds.items()},
-        call_s={name: median(calls) for name, calls in {**host.calls, **device.calls}.items()},
+        call_s={name: _usual(calls) for name, calls in {**host.calls, **device.calls}.items()},
     )
+
+
+def _usual(calls: list[float]) -> float:
+    return sorted(calls)[len(calls) // 4]
 
 
 def _document(packed: bytes) -> dict[str, Any]:
