@@ -77,6 +77,12 @@ def test_all_kernels_slower_by_one_factor_are_the_device() -> None:
     assert said(slow, operators(category="kernel")) == "the same kernels, each 1.9x: the device"
 
 
+def test_more_calls_of_one_operator_are_no_slow_processor() -> None:
+    more = [event("aten::mm", 100 + 20 * index, 20) for index in range(3)]
+    slow = [*operators(every=1.04), *more]
+    assert said(slow).startswith("aten::mm 4.0x, 98 % of the excess")
+
+
 def test_one_slow_kernel_is_no_slow_device() -> None:
     slow, peer = operators(mm=2.0, category="kernel"), operators(category="kernel")
     assert said(slow, peer) == "aten::mm 2.0x, 100 % of the excess"

@@ -82,9 +82,10 @@ def compare(slow: Profile, peer: Profile) -> Comparison:
     if excess_s < LEAST_EXCESS * peer.step_s:
         return comparison
     rows = _rows(*map(_by_name, tables))
-    computing_s = _computing_s(tables[0]) - _computing_s(tables[1])
-    explains = computing_s >= LEAST_SHARE * excess_s
-    ratio = _common_ratio(slow, peer, tables[1]) if explains else math.nan
+    ratio = _common_ratio(slow, peer, tables[1])
+    # More calls of one operator leave the time of a call as it is.
+    if not (ratio - 1) * _computing_s(tables[1]) >= LEAST_SHARE * excess_s:
+        ratio = math.nan
     if not math.isnan(ratio):
         return comparison._replace(pattern=Pattern.ALL, rows=tuple(rows), ratio=ratio)
     waits = not on_device and _off_processor_s(slow) >= LEAST_SHARE * excess_s
