@@ -178,6 +178,35 @@ def test_a_full_disk_fails_the_profile_alone(
     assert state_of(watch)["state"] == ProfileState.FAILED
 
 
+def test_a_torch_without_the_parts_fails_the_request_alone(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("torch.autograd.profiler._prepare_profiler")
+    watch.instruments.profiles.ask(ASKED)
+    assert len(train(watch, 4)) == 4
+    assert state_of(watch)["state"] == ProfileState.FAILED
+    assert not is_profiled()
+    assert watch.guard.errors == 1  # counted once, not at each step
+
+
+def test_a_session_that_cannot_end_hurts_neither_trainer_nor_its_profile(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise AttributeError("no such part")
+
+    train(watch, 1)
+    watch.instruments.profiles.ask(ProfileRequest("a", 0, 10))
+    train(watch, 2)
+    session = watch.instruments.profiles._session
+    assert session is not None
+    monkeypatch.setattr(session._profile, "stop", fail)
+    watch.instruments.profiles._abandon("the trainer began its own profile")
+    monkeypatch.undo()
+    session._profile.stop()
+    assert state_of(watch)["state"] == ProfileState.FAILED
+
+
 def test_a_trace_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stepwatch.hooks.profiles.session.MAX_TRACE_BYTES", 10)
     with pytest.raises(ValueError, match="ask for fewer steps"):

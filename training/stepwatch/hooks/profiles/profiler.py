@@ -112,13 +112,20 @@ class StepProfiler:
         self._abandon("the rank's hooks ended")
 
     def _begin(self, step: int) -> None:
-        self._first = step
-        try:
-            self._session = Session(lambda: self._abandon("the trainer began its own profile"))
-        except RuntimeError as error:  # torch's own
-            self._fail(f"{type(error).__name__}: {error}")
+        self._first, self._reason = step, "torch could not begin a profile"
+        self._session = self._opened()
+        if self._session is None:
+            self._fail(self._reason)
         else:
-            self._state = ProfileState.RUNNING
+            self._state, self._reason = ProfileState.RUNNING, ""
+
+    @guarded()
+    def _opened(self) -> Session | None:
+        try:
+            return Session(lambda: self._abandon("the trainer began its own profile"))
+        except RuntimeError as error:  # torch's own
+            self._reason = f"{type(error).__name__}: {error}"
+            return None
 
     def _end(self, request: ProfileRequest) -> None:
         session, self._session = self._session, None
@@ -130,22 +137,36 @@ class StepProfiler:
             "first": self._first,
             "steps": request.steps,
         }
-        pack = session.stop(facts)
+        pack = self._stopped(session, facts)
+        if pack is None:
+            self._fail("torch could not end the profile")
+            return
         threading.Thread(
             target=self._pack, args=(pack,), name="stepwatch-profile", daemon=True
         ).start()
 
     @guarded()
+    def _stopped(self, session: Session, facts: dict[str, Any]) -> Callable[[], bytes]:
+        return session.stop(facts)
+
     def _pack(self, pack: Callable[[], bytes]) -> None:
-        try:
-            trace = pack()
-        except (OSError, RuntimeError, ValueError) as error:
-            self._fail(f"{type(error).__name__}: {error}")
+        trace = self._packed(pack)
+        if not trace:
+            self._fail(self._reason or "the trace could not be packed")
             return
         with self._lock:
             self._trace, self._state = trace, ProfileState.DONE
             self._ended_s = time.monotonic()
 
+    @guarded(fallback=b"")
+    def _packed(self, pack: Callable[[], bytes]) -> bytes:
+        try:
+            return pack()
+        except (OSError, RuntimeError, ValueError) as error:
+            self._reason = f"{type(error).__name__}: {error}"
+            return b""
+
+    @guarded()
     def _abandon(self, reason: str) -> None:
         session, self._session = self._session, None
         if session is not None:

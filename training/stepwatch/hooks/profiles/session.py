@@ -42,15 +42,15 @@ class Session:
         torch_profiler: Any = profiler
         if torch_autograd._profiler_enabled():
             raise RuntimeError("the trainer profiles already")
-        self._torch: Any = torch
         self._torch_profiler: Any = torch_profiler
+        self._prepare = torch_profiler._prepare_profiler
         self._interrupted = interrupted
         self._step: Any = None
         self._collection: Any = None
         # Statistics by operator are not read here, only the trace.
         self._profile = torch.profiler.profile(with_stack=True, acc_events=False)
         self._profile.start()
-        self._prepare = torch_profiler._prepare_profiler
+        # From here on nothing may raise: only this object can stop the profile.
         torch_profiler._prepare_profiler = self._yield_to_trainer
         gc.callbacks.append(self._mark_collection)
         self._began = time.perf_counter_ns(), time.thread_time_ns()
