@@ -8,6 +8,7 @@ import pytest
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.store import Store
 from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
 from stepwatch.signals.wire import Rows, Segment
@@ -39,15 +40,15 @@ def take(service: Service, clock: HandClock, *segments: Segment) -> None:
     assert service.evaluation_failures == 0
 
 
-def second_run(steps: int) -> list[Segment]:
-    """The ranks again, `PAUSE` seconds later; rank 2 is slow from step 20 on."""
+def second_run(steps: int, pause: int = PAUSE, sequence: int = 600) -> list[Segment]:
+    """The ranks again, `pause` seconds later; rank 2 is slow from step 20 on."""
     later = []
     for number, item in enumerate(run_segments(steps, excess=SLOW, slow_from=20)):
         tables: dict[Kind, Rows] = dict(item.tables)
         for rows in tables.values():
             for name in {"time_ns", "since_ns", "heartbeat_ns"} & set(rows.dtype.names or ()):
-                rows[name] += np.uint64(PAUSE * 10**9)
-        later.append(segment(600 + number, tables))
+                rows[name] += np.uint64(pause * 10**9)
+        later.append(segment(sequence + number, tables))
     return later
 
 
@@ -160,7 +161,7 @@ def test_the_end_of_a_node_that_is_told_late_hides_nothing(store: Store, clock: 
     assert [(item.kind.value, item.rank) for item in verdicts.findings] == [("straggler", 2)]
 
 
-def test_only_steps_are_left_of_a_run_once_the_next_one_makes_some(
+def test_steps_are_left_of_a_run_and_the_metrics_of_the_newest_one(
     store: Store, clock: HandClock
 ) -> None:
     service = Service(store, clock)
@@ -170,4 +171,12 @@ def test_only_steps_are_left_of_a_run_once_the_next_one_makes_some(
     take(service, clock, *second_run(60))
     attempt, _ = newest_attempt(service)
     assert [len(run.steps.history) for run in attempt.runs] == [40]
-    assert attempt.runs[0].cells == 0 < cells
+    assert 0 < attempt.runs[0].cells == attempt.runs[0].tracker(Metrics).cells < cells
+    ends = lifecycle_rows(LifecycleEvent.FAILURE, range(4), time_s=PAUSE + 20.0)
+    take(service, clock, segment(700, {Kind.LIFECYCLE: ends}))
+    take(service, clock, *second_run(50, 2 * PAUSE, 800))
+    attempt, _ = newest_attempt(service)
+    assert [len(run.steps.history) for run in attempt.runs] == [40, 60]
+    assert attempt.runs[0].cells == 0 < attempt.runs[1].cells < cells
+    attempt.release()
+    assert attempt.runs[1].cells == 0

@@ -151,8 +151,7 @@ def _seed(context: DetectionContext) -> Iterator[Evidence]:
 
 def metric_index(context: DetectionContext, name: str) -> int | None:
     """Return the index of a metric of steps among the attempt's metrics; None without it."""
-    metrics = context.attempt.tracker(Metrics).names.metrics
-    return next((i for i, m in enumerate(metrics) if (m.name, m.evaluation) == (name, "")), None)
+    return context.attempt.tracker(Metrics).names.index(name)
 
 
 def around(context: DetectionContext, plane: str, step: int) -> tuple[Vector, Vector]:

@@ -16,6 +16,7 @@ from stepwatch.collector.state.tracker import (
     Batches,
     Received,
     TrackedAttempt,
+    Tracker,
 )
 from stepwatch.collector.state.trackers.checkpoints import Checkpoints
 from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
@@ -23,6 +24,7 @@ from stepwatch.collector.state.trackers.communication.exchanges import stages_kn
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.devices.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
+from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.ranks import Ranks
 from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
@@ -32,6 +34,8 @@ from stepwatch.signals.wire import Segment
 
 _OF_STEPS = (Steps, DeviceSteps, DeviceTiming, SettledSteps, LifecycleEvents)
 """Trackers that remain of a run once a later run with the same attempt number makes steps."""
+_OF_NEWEST = (Checkpoints, Metrics)
+"""Trackers that remain as well of the newest such run: a resume is compared with it."""
 MAX_PAST = 1000
 """Maximum number of past runs with one attempt number whose steps are kept; the oldest go first."""
 
@@ -110,24 +114,33 @@ class Attempt(TrackedAttempt):
         super().release()
         self.claims, self.waiting = RankClaims(), Waiting()
         self._pass_earlier()
+        for run in self.past[-1:]:
+            run.keep_trackers(_OF_STEPS)
 
     def _pass_earlier(self) -> None:
-        """Keep only the previous run's steps."""
+        """Keep of the previous run only its steps, and what a resume is compared with."""
         if self.earlier is None:
             return
+        if self.past:
+            self.past[-1].keep_trackers(_OF_STEPS)
         self.earlier.keep_steps()
         self.past = [*self.past, self.earlier][-MAX_PAST:]
         self.earlier = None
 
     def keep_steps(self) -> None:
-        """Drop all state except step times, step ends and rank ends."""
+        """Drop all state except step times, step ends, rank ends, metrics and checkpoints."""
         self.tracker(LifecycleEvents).over_s = self.outcome.over_s
+        metrics = self.tracker(Metrics)
         super().release()
-        self._trackers = {
-            kind: tracker if kind in _OF_STEPS else kind()
-            for kind, tracker in self._trackers.items()
-        }
+        self._trackers[Metrics] = metrics  # a release drops them
+        self.keep_trackers((*_OF_STEPS, *_OF_NEWEST))
         self.offsets, self.first_offsets, self.claims = {}, {}, RankClaims()
+
+    def keep_trackers(self, kept: tuple[type[Tracker], ...]) -> None:
+        """Drop all state except that of the `kept` trackers."""
+        self._trackers = {
+            kind: tracker if kind in kept else kind() for kind, tracker in self._trackers.items()
+        }
 
     @property
     def runs(self) -> list[Attempt]:
@@ -136,9 +149,9 @@ class Attempt(TrackedAttempt):
 
     @property
     def cells(self) -> int:
-        """Cell count, including waiting batches and the previous run with the same number."""
+        """Cell count, including waiting batches and the previous runs with the same number."""
         claimed = self.waiting.cells + self.claims.cells
-        return super().cells + claimed + (0 if self.earlier is None else self.earlier.cells)
+        return super().cells + claimed + sum(run.cells for run in self.runs[-2:])
 
     @property
     def stages(self) -> SmallIntegers:

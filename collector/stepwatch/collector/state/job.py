@@ -234,12 +234,13 @@ class LiveJob:
             attempt = self.attempts[number]
             for place, run in reversed([*enumerate([*attempt.runs, attempt])]):
                 runs.append(((number, place), (run, earliest)))
-                steps = [step for step in (_restart_step(run), earliest) if step is not None]
+                steps = [step for step in (restart_step(run), earliest) if step is not None]
                 earliest = min(steps, default=None)
         return dict(runs[::-1])
 
 
-def _restart_step(attempt: Attempt) -> int | None:
+def restart_step(attempt: Attempt) -> int | None:
+    """Return the step from which an attempt redoes earlier steps; None before its first."""
     if attempt.lifecycle.resumed_from is not None:
         return attempt.lifecycle.resumed_from
     return attempt.steps.history.first if len(attempt.steps.history) else None

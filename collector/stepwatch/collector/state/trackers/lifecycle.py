@@ -53,6 +53,7 @@ class LifecycleEvents(JoinedTracker):
         interrupted_s: first report that Ctrl-C ended a rank; infinite without one.
         last_end_ns: last reported end, Unix nanoseconds by the original clock settings; 0 before.
         over_s: end of the attempt, once only that is kept.
+        resumed_path: the checkpoint that a rank resumed from, as it reported it; empty if unknown.
         allocated_s: start of the device allocation, Unix seconds; 0 while unknown.
 
     DEVICE_TIMING events are for the tracker with that name.
@@ -68,6 +69,7 @@ class LifecycleEvents(JoinedTracker):
         self.began_ns: dict[str, int] = {}
         self.interrupted_s = math.inf
         self.resumed_from: int | None = None
+        self.resumed_path = ""
         self.schedule: Schedule | None = None
         self.last_end_ns = 0
         self.over_s: float | None = None
@@ -93,6 +95,7 @@ class LifecycleEvents(JoinedTracker):
                 self._start(time_ns, wall_ns, batch.node, attempt)
             elif event == LifecycleEvent.RESUME and value >= 0:
                 self.resumed_from = value
+                self.resumed_path = text.decode("utf-8", "replace") or self.resumed_path
             elif event in ENDS:
                 self._end(rank, LifecycleEvent(event), wall_s)
                 to_unset_ns = attempt.first_offsets.get(batch.node, batch.to_wall_ns)

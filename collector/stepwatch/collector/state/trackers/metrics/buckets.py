@@ -78,6 +78,11 @@ class Curve(NamedTuple):
         columns: Iterator[Any] = (column[self.step < step] for column in self)
         return Curve(*columns)
 
+    def reversed(self) -> Curve:
+        """Return the buckets in reverse order."""
+        columns: Iterator[Any] = (column[::-1] for column in self)
+        return Curve(*columns)
+
     @classmethod
     def joined(cls, curves: Sequence[Curve]) -> Curve:
         """Return several curves, one after the other."""
@@ -101,7 +106,7 @@ class Buckets:
 
     def add(self, values: Values, keys: Integers) -> None:
         """Add values to the buckets `keys`; a bucket older than those in the table is dropped."""
-        if not len(keys):
+        if not len(keys) or (len(self.keys) == self.most and keys.max() < self.keys[0]):
             return
         self._make_room(int(values.metric.max()) + 1, keys)
         fitting = keys >= self.keys[0]

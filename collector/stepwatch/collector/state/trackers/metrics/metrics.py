@@ -24,6 +24,8 @@ from .rank_values import RankValues, rank_metric
 
 RECENT_STEPS = 256
 """Steps in a curve by step: the newest ones with a value of any metric."""
+FIRST_STEPS = 16
+"""Steps in a curve of the attempt's first steps, which stay: they show what a resume restored."""
 EVALUATIONS = 512
 """Evaluations in a curve by evaluation."""
 SPANS = {"10s": (10, 180), "5min": (300, 288), "1h": (3600, 1440)}
@@ -48,6 +50,8 @@ class Metrics(JoinedTracker):
         """Values without a METRIC_NAME record for their number."""
         self.rank_values = RankValues()
         self._steps = Buckets(RECENT_STEPS)
+        self._first = Buckets(FIRST_STEPS)
+        """By the negative step: a table keeps the greatest keys."""
         self._spans = {name: Buckets(most) for name, (_, most) in SPANS.items()}
         self._evaluations = Buckets(EVALUATIONS)
 
@@ -107,7 +111,9 @@ class Metrics(JoinedTracker):
             )
 
     def _add(self, values: Values) -> None:
-        self._steps.add(values, values.order >> RANK_BITS)
+        steps = values.order >> RANK_BITS
+        self._steps.add(values, steps)
+        self._first.add(values, -steps)
         for name, (seconds, _) in SPANS.items():
             self._spans[name].add(values, np.floor(values.wall_s / seconds).astype(np.int64))
 
@@ -118,6 +124,10 @@ class Metrics(JoinedTracker):
             return {"evaluations": self._evaluations.curve(metric.place)}
         spans = {name: buckets.curve(metric.place) for name, buckets in self._spans.items()}
         return {"steps": self._steps.curve(metric.place), **spans}
+
+    def first(self, index: int) -> Curve:
+        """Return a metric's curve by step over the attempt's first `FIRST_STEPS` steps."""
+        return self._first.curve(self.names.metrics[index].place).reversed()
 
     def newest(self, index: int, until_step: int) -> tuple[Integers, Vector]:
         """Return a metric's steps and last values up to a step, from all curves, oldest first.
@@ -137,7 +147,7 @@ class Metrics(JoinedTracker):
     @property
     def cells(self) -> int:
         """Cell count, for the live-state limit."""
-        tables = (self._steps, self._evaluations, *self._spans.values())
+        tables = (self._steps, self._first, self._evaluations, *self._spans.values())
         by_rank = self.names.nbytes + self.rank_values.nbytes
         return (by_rank + sum(table.nbytes for table in tables)) // CELL_BYTES
 

@@ -68,6 +68,12 @@ class MetricNames:
                 if index >= 0:
                     self.metrics[index] = _declared(self.metrics[index], unit, better, rank)
 
+    def index(self, name: str) -> int | None:
+        """Return the index in `metrics` of a metric of steps; None without it."""
+        wanted = name, ""
+        metrics = enumerate(self.metrics)
+        return next((i for i, m in metrics if (m.name, m.evaluation) == wanted), None)
+
     def _index(self, name: str, evaluation: str) -> int:
         """Return a metric's index, a new one if there is room, else -1."""
         if not evaluation and name in _IN_STEPS:  # counted from STEP records alone
