@@ -97,16 +97,15 @@ def preemption(site: Site, tell: Tell) -> Check:
     site.training.preempt()
     newest = next(candidate for candidate in attempts if candidate["attempt"] == attempt)
     problems = []
-    if newest["resumed_from"] is None or newest["resumed_from"] < step_number - 1:
-        problems.append(
-            f"it made step {step_number}, and was resumed from {newest['resumed_from']}"
-        )
+    resumed = (newest["resume"] or {}).get("step")
+    if resumed is None or resumed < step_number - 1:
+        problems.append(f"it made step {step_number}, and was resumed from {resumed}")
     problems += [
         f"notified: {notification.alert}"
         for notification in site.notifications()
         if notification.job == job
     ]
-    shown = f"{state} at step {step_number}, resumed from {newest['resumed_from']}, no notification"
+    shown = f"{state} at step {step_number}, resumed from {resumed}, no notification"
     return Check("preemption", shown, _NEVER, tuple(problems))
 
 

@@ -131,7 +131,7 @@ def _problems(
     if words not in summary or f"the last good one is of step {good['step']}" not in summary:
         yield f"the incident says: {summary}"
     attempts = {item["attempt"]: item for item in site.job(_JOB)["attempts"]}
-    resumed = attempts[attempt]["resumed_from"]
+    resumed = (attempts[attempt]["resume"] or {}).get("step")
     if resumed is None or not good["step"] <= resumed <= good["step"] + 1:
         yield f"resumed from {resumed}, the last good one is of step {good['step']}"
     if not incident:

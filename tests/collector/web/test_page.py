@@ -28,6 +28,7 @@ from tests.collector.made import (
     timing_rows,
 )
 from tests.collector.process import Process
+from tests.collector.runtime.test_restart import eventful_run
 
 from .shown import EXCESS, PATIENCE_MS, RANKS, SLOW_FROM, STEPS, evaluated, send, straggling_run
 
@@ -63,6 +64,14 @@ def test_heatmap_and_incident(straggling: Process, visitor: Visitor) -> None:
     assert {url.split("/")[2] for url in visitor.requests if not url.startswith("data:")} == {
         straggling.url.removeprefix("http://")
     }
+
+
+def test_a_resume_is_shown_with_what_it_continued(collector: Process, visitor: Visitor) -> None:
+    send(collector, eventful_run())
+    visitor.page.goto(f"{collector.url}/jobs/{JOB}")
+    words = "Attempt 1 resumed from step 40: loss 4.630 → 4.580, continued; learning rate unknown"
+    expect(visitor.page.locator("#resume")).to_contain_text(words)
+    assert visitor.errors == []
 
 
 def test_the_breakdown_of_the_newest_steps_is_drawn(collector: Process, visitor: Visitor) -> None:

@@ -27,6 +27,8 @@ def job_text(job: dict[str, Any], source: str | None, width: int) -> str:
         "",
     ]
     lines += [text.entry(name, value, 12, width) for name, value in pace_lines(job)]
+    resumed = [item for item in job.get("attempts", []) if item.get("resume")][-1:]
+    lines += [text.entry("resume", resume_words(item), 12, width) for item in resumed]
     lines += [
         text.entry("replicas", averaging_words(item), 12, width)
         for item in job.get("averaging", [])
@@ -55,6 +57,21 @@ def shared_name_words(shared: dict[str, Any]) -> str:
         f"{' and on '.join(shared['nodes'])} at once ({shared['ranks']} such ranks); "
         "start one of them with another --job"
     )
+
+
+def resume_words(attempt: dict[str, Any]) -> str:
+    """Return where an attempt resumed, and what continued: loss, learning rate, data order."""
+    resume = attempt["resume"]
+    place = f", {resume['path']}" if resume["path"] else ""
+    losses = f"{text.number(resume['loss_before'])} -> {text.number(resume['loss_after'])}"
+    return (
+        f"attempt {attempt['attempt']} from step {resume['step']}{place}: loss {losses}, "
+        f"{_CONTINUED[resume['loss_continued']]}; learning rate "
+        f"{_CONTINUED[resume['learning_rate_continued']]}; data order {resume['data_order']}"
+    )
+
+
+_CONTINUED = {True: "continued", False: "not continued", None: "unknown if it continued"}
 
 
 def averaging_words(averaging: dict[str, Any]) -> str:

@@ -32,6 +32,7 @@ from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.state.trackers.numerics import Numerics
 from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.web.breakdown_view import breakdown
+from stepwatch.collector.web.recorded.resumes_view import job_resumes
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import PHASE_NAMES
 
@@ -100,6 +101,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     checkpoints = {
         step: item for run, _ in job.ordered() for step, item in run.checkpoints.by_step.items()
     }
+    resumes = job_resumes(job)
     incidents = sorted(verdicts.incidents.values(), key=lambda item: (item.opened_at, item.id))
     return {
         **job_line(job, verdicts, now),
@@ -115,7 +117,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
                 "began_at": run.lifecycle.began_s,
                 "first_step": run.steps.history.first,
                 "steps": len(run.steps.history),
-                "resumed_from": run.lifecycle.resumed_from,
+                "resume": resumes.get(run.number),
                 "redone_from": lost,
             }
             for run, lost in job.ordered()

@@ -49,6 +49,18 @@ function drawUnread(parts) {
     + ", from " + clock(part.from_s) + " to " + clock(part.until_s) + ") could not be read: their steps are missing here.").join(" ");
 }
 
+// The newest resume, and what continued. Null is unknown.
+function drawResume(attempts) {
+  const notice = document.getElementById("resume"), resumed = attempts.filter((each) => each.resume).pop();
+  notice.hidden = !resumed;
+  if (!resumed) return;
+  const resume = resumed.resume;
+  const word = (value) => value === true ? "continued" : value === false ? "not continued" : "unknown if it continued";
+  notice.textContent = "Attempt " + resumed.attempt + " resumed from step " + resume.step + (resume.path ? ", " + resume.path : "")
+    + ": loss " + number(resume.loss_before, 3) + " → " + number(resume.loss_after, 3) + ", " + word(resume.loss_continued)
+    + "; learning rate " + word(resume.learning_rate_continued) + "; data order " + resume.data_order + ".";
+}
+
 // Runs of experiment trackers. Their addresses come from the job: anything but http and https stays text.
 function trackedRun(link) {
   const text = link.run || link.url;
@@ -288,6 +300,7 @@ async function load() {
   drawFacts(view);
   drawStale(view);
   drawTracked(view.links || []);
+  drawResume(view.attempts || []);
   drawSharedName(view.shared_name);
   drawUnread(view.unread || []);
   if (drawWithheld(view)) return;
