@@ -20,7 +20,7 @@ from stepwatch.agent.keys import AttemptKey, Tables
 from stepwatch.agent.node_report import NodeReport
 from stepwatch.agent.non_finite import NonFinite
 from stepwatch.agent.options import AgentOptions, make_client, make_metrics, make_tracer
-from stepwatch.agent.otlp.points import Point, points_of
+from stepwatch.agent.otlp.points import points_of
 from stepwatch.agent.pace import FlushPace
 from stepwatch.agent.probes import Probe, ProbeContext
 from stepwatch.agent.probes.probe import RankProcesses
@@ -46,6 +46,7 @@ from stepwatch.agent.web.server import serve
 from stepwatch.signals import places
 from stepwatch.signals.clock import Clock, ClockPair, SystemClock
 from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.otlp.points import Point
 from stepwatch.signals.presence import AWAY
 from stepwatch.signals.records import Kind
 

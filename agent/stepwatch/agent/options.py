@@ -23,7 +23,7 @@ from stepwatch.signals.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from stepwatch.agent.otlp.export import MetricsExporter
-    from stepwatch.agent.otlp.points import Point
+    from stepwatch.signals.otlp.points import Point
 
 logger = logging.getLogger(__name__)
 

@@ -15,12 +15,13 @@ pytest.importorskip("opentelemetry.sdk", reason="needs the extra `traces`")
 
 from stepwatch.agent.app import Agent
 from stepwatch.agent.otlp import OtlpOptions
-from stepwatch.agent.otlp.export import MetricsExporter, interval_seconds
-from stepwatch.agent.otlp.points import Point
-from stepwatch.agent.otlp.session import MOST_BYTES
+from stepwatch.agent.otlp.export import MetricsExporter
 from stepwatch.agent.probes.host import HostProbe
 from stepwatch.agent.probes.nvml import NvmlProbe
 from stepwatch.signals.clock import SystemClock
+from stepwatch.signals.otlp.points import Point
+from stepwatch.signals.otlp.sending import interval_seconds
+from stepwatch.signals.otlp.session import MOST_BYTES
 from tests.access.processes import Program
 from tests.agent.conftest import Rank, make_agent, rank, round_of, use_probe
 from tests.agent.probes.nvml.scripted import Driver
@@ -168,7 +169,7 @@ def test_what_was_taken_in_part_is_counted_and_not_sent_again() -> None:
         metrics_exporter = MetricsExporter(
             endpoint.url, "n1", lambda: [POINT], SystemClock(), 3600.0
         )
-        metrics_exporter._send([POINT])
+        metrics_exporter.send()
         metrics_exporter.close()
     assert endpoint.requests == 1 and metrics_exporter.rejected == 1
 
@@ -214,7 +215,7 @@ def test_an_answer_without_end_is_read_up_to_a_bound() -> None:
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         metrics_exporter = MetricsExporter(url, "n1", lambda: [POINT], SystemClock(), 3600.0)
-        metrics_exporter._send([POINT])
+        metrics_exporter.send()
         assert sent.wait(60), f"more than {MOST_BYTES} bytes were read"
         thread.join(60)
         metrics_exporter.close()

@@ -12,12 +12,13 @@ import pytest
 
 from stepwatch.agent.facts import FactBook, Sighting
 from stepwatch.agent.otlp.conventions import CONVENTIONS, STATUS_TYPES
-from stepwatch.agent.otlp.points import MOST_POINTS, STATES, Point, points_of
+from stepwatch.agent.otlp.points import MOST_POINTS, STATES, points_of
 from stepwatch.agent.probes.host import HostProbe
 from stepwatch.agent.probes.nic import NicProbe
 from stepwatch.agent.probes.nvml import NvmlProbe
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.node_facts import CATALOGUE
+from stepwatch.signals.otlp.points import Point
 from stepwatch.signals.records import BODIES, Kind, NodeFact, make_rows
 from stepwatch.signals.wire import Rows
 from tests.agent.probes.nvml.scripted import Driver
@@ -46,6 +47,7 @@ def values_of(points: list[Point], **wanted: str) -> dict[str, float]:
             labels = [
                 value for key, value in point.attributes.items() if key not in common_attributes
             ]
+            assert isinstance(point.value, float)
             values[" ".join([point.name, *labels])] = point.value
     return values
 

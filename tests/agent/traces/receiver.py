@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
@@ -50,6 +54,14 @@ class Value(NamedTuple):
         return float(getattr(self.point, self.point.WhichOneof("value")))
 
 
+class Logged(NamedTuple):
+    """One log record with the attributes of its resource, both as plain values."""
+
+    resource: dict[str, Any]
+    record: Any
+    attributes: dict[str, Any]
+
+
 class Receiver:
     """What came in so far; `moods` are answers to give before the good ones."""
 
@@ -59,6 +71,8 @@ class Receiver:
         self.paths: set[str] = set()
         self.taken: list[Received] = []
         self.values: list[Value] = []
+        self.logs: list[Logged] = []
+        self.headers: list[dict[str, str]] = []
         self.hold = threading.Event()
         self.hold.set()
         self.url = ""
@@ -72,6 +86,9 @@ class Receiver:
         if path == "/v1/metrics":
             self.values.extend(_values(ExportMetricsServiceRequest.FromString(body)))
             return 200, ExportMetricsServiceResponse().SerializeToString()
+        if path == "/v1/logs":
+            self.logs.extend(_logged(ExportLogsServiceRequest.FromString(body)))
+            return 200, ExportLogsServiceResponse().SerializeToString()
         self.taken.extend(_received(ExportTraceServiceRequest.FromString(body)))
         return 200, ExportTraceServiceResponse().SerializeToString()
 
@@ -84,6 +101,7 @@ def receiver(*moods: Mood) -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
+            new_receiver.headers.append({k.lower(): v for k, v in self.headers.items()})
             status, answer = new_receiver.answer(self.path, body)
             self.send_response(status)
             self.send_header("content-type", "application/x-protobuf")
@@ -123,6 +141,13 @@ def _received(request: Any) -> Iterator[Received]:
                 yield Received(resource, span, _plain(span.attributes))
 
 
+def _logged(request: Any) -> Iterator[Logged]:
+    for group in request.resource_logs:
+        resource = _plain(group.resource.attributes)
+        for record in (record for scope in group.scope_logs for record in scope.log_records):
+            yield Logged(resource, record, _plain(record.attributes))
+
+
 def _values(request: Any) -> Iterator[Value]:
     for group in request.resource_metrics:
         resource = _plain(group.resource.attributes)
@@ -136,6 +161,13 @@ def points_refused(count: int) -> Mood:
     answer = ExportMetricsServiceResponse()
     answer.partial_success.rejected_data_points = count
     answer.partial_success.error_message = "too many series"
+    return 200, answer.SerializeToString()
+
+
+def records_refused(count: int) -> Mood:
+    """An answer that says that `count` log records were not taken."""
+    answer = ExportLogsServiceResponse()
+    answer.partial_success.rejected_log_records = count
     return 200, answer.SerializeToString()
 
 

@@ -92,6 +92,8 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
     # What the web server itself exports.
     absent |= {names.COLLECTOR_REFUSED_REQUESTS.name, names.COLLECTOR_CONNECTIONS.name}
     absent |= {names.COLLECTOR_CONNECTIONS_CLOSED.name}
+    # What the sender of metrics over OTLP exports.
+    absent |= {names.COLLECTOR_OTLP_POINTS.name}
     absent |= {names.COLLECTOR_NOTICES_SENT.name, names.COLLECTOR_NOTICES_OLDEST.name}
     absent |= {names.COLLECTOR_SILENCE_OLDEST.name}
     # Nobody describes its model and the peak of its devices, and no rank reports a collective.

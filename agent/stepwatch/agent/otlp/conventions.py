@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
-GAUGE, COUNTER, UP_DOWN_COUNTER = "gauge", "counter", "updowncounter"
-
 
 class Convention(NamedTuple):
     """The metric `name` for a record's `field`, with its attributes.

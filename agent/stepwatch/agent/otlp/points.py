@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from stepwatch.agent.devices.rows import name_of
 from stepwatch.agent.facts.book import KnownFact
 from stepwatch.signals.node_facts import Severity
+from stepwatch.signals.otlp.points import UP_DOWN_COUNTER, Point
 from stepwatch.signals.records import UNKNOWN, Kind
 from stepwatch.signals.wire import Rows
 
-from .conventions import CONVENTIONS, STATUS_TYPES, UP_DOWN_COUNTER, Convention
+from .conventions import CONVENTIONS, STATUS_TYPES, Convention
 
 MOST_POINTS = 2048
 """Maximum per request; 128 devices with 10 each, 32 interfaces with 6 and 256 facts fit."""
@@ -35,16 +36,6 @@ class NodeReadings(Protocol):
     def devices(self) -> Rows:
         """Return DEVICE rows."""
         ...
-
-
-class Point(NamedTuple):
-    """One value for the metric `name`; `instrument` and `unit` come from its convention."""
-
-    name: str
-    instrument: str
-    unit: str
-    attributes: dict[str, str]
-    value: float
 
 
 def points_of(

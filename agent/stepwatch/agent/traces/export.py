@@ -27,7 +27,8 @@ try:
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
-    from stepwatch.agent.otlp.session import BoundedSession
+    from stepwatch.signals.otlp.resource import resource_of
+    from stepwatch.signals.otlp.session import BoundedSession
 except ImportError as error:
     raise ConfigurationError(
         f"traces need the OpenTelemetry SDK ({error}); pip install 'stepwatch[traces]'"
@@ -78,7 +79,7 @@ class Exporter:
 
     def put(self, resource: Mapping[str, Any], spans: Iterable[Span]) -> None:
         """Queue an attempt's spans; drop and count those that do not fit."""
-        described = Resource(dict(resource))
+        described = resource_of(resource)
         for span in spans:
             try:
                 self._waiting.put_nowait((described, span))

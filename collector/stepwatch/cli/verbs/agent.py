@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import resource
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepwatch.agent.traces import DEFAULT_EVERY
+from stepwatch.cli.access import otlp
 from stepwatch.cli.source import COLLECTOR_HELP, add_access_arguments
 from stepwatch.cli.terminal import start_log
 from stepwatch.cli.verbs.checkpoint import bytes_per_second
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from stepwatch.agent.traces.tracer import TraceOptions
 
 EXAMPLE = "stepwatch agent --collector http://collector:8480 --spool /var/lib/stepwatch/spool"
-OTLP_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 MOST_FLUSH_SECONDS = 60.0
 """A ring holds minutes of records: an agent that flushes less often may lose some."""
 MOST_DESCRIPTORS = 65_536
@@ -60,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--otlp",
         metavar="URL",
-        help=f"send traces and metrics to this OTLP/HTTP receiver [{OTLP_VARIABLE}]",
+        help=f"send traces and metrics to this OTLP/HTTP receiver [{otlp.VARIABLE}]",
     )
     parser.add_argument(
         "--trace-every", type=int, default=DEFAULT_EVERY, help="one in so many ordinary steps"
@@ -187,21 +186,12 @@ def _traces(arguments: argparse.Namespace) -> TraceOptions | None:
 
     if arguments.trace_every < 1:
         raise UsageError(f"--trace-every {arguments.trace_every} must be 1 or more")
-    if arguments.otlp and not arguments.otlp.startswith(("http://", "https://")):
-        raise UsageError(f"--otlp {arguments.otlp!r} is not a URL; pass http://HOST:4318")
-    is_enabled = _sends(arguments, "TRACES")
-    return TraceOptions(arguments.otlp, arguments.trace_every) if is_enabled else None
+    endpoint = otlp.checked_endpoint(arguments.otlp)
+    is_enabled = otlp.is_sent(endpoint, "TRACES")
+    return TraceOptions(endpoint, arguments.trace_every) if is_enabled else None
 
 
 def _metrics(arguments: argparse.Namespace) -> OtlpOptions | None:
     from stepwatch.agent.otlp import OtlpOptions
 
-    return OtlpOptions(arguments.otlp) if _sends(arguments, "METRICS") else None
-
-
-def _sends(arguments: argparse.Namespace, signal: str) -> bool:
-    """Whether TRACES or METRICS have a receiver, and OTEL_<signal>_EXPORTER is not `none`."""
-    if os.environ.get(f"OTEL_{signal}_EXPORTER") == "none":
-        return False
-    variables = OTLP_VARIABLE, f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"
-    return bool(arguments.otlp) or any(os.environ.get(name) for name in variables)
+    return OtlpOptions(arguments.otlp) if otlp.is_sent(arguments.otlp, "METRICS") else None

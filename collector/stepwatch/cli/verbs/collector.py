@@ -7,19 +7,24 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from stepwatch import runbooks
 from stepwatch.cli.access import options as access
+from stepwatch.cli.access import otlp
 from stepwatch.cli.store import options
 from stepwatch.cli.terminal import start_log
 from stepwatch.signals import places
+from stepwatch.signals.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
+    from stepwatch.collector.runtime.paging.receivers import Receiver
     from stepwatch.collector.runtime.service import Service
     from stepwatch.collector.slo.asked.site import Objectives
+    from stepwatch.collector.web.otlp.export import JobMetricsSender
 
 EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
 
@@ -44,6 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="receivers of pages: PagerDuty, Slack, webhooks, Alertmanager; TOML",
+    )
+    parser.add_argument(
+        "--otlp",
+        metavar="URL",
+        help=f"send job metrics and incidents to this OTLP/HTTP receiver [{otlp.VARIABLE}]",
     )
     parser.add_argument(
         "--slo", type=Path, metavar="DIR", help="SLO documents, *.yaml; SIGHUP reads them again"
@@ -89,6 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     objective_files = arguments.slo, arguments.site, arguments.rates and Path(arguments.rates)
     objectives = _asked(*objective_files)
     receivers = read_receivers(arguments.receivers) if arguments.receivers else []
+    receivers += _incident_log(otlp.checked_endpoint(arguments.otlp), receivers)
     opened = places.listen(
         arguments.host, arguments.port, tokens is not None, "--ingest-token-file and its like"
     )
@@ -117,8 +128,44 @@ def run(arguments: argparse.Namespace) -> int:
             compaction=options.compaction_of(arguments),
             payloads=options.payloads_of(service.store, arguments),
             names=arguments.public_host,
+            otlp=_job_metrics(service, arguments.otlp),
         )
     return 0
+
+
+def _incident_log(endpoint: str | None, receivers: Sequence[Receiver]) -> list[Receiver]:
+    """Return the receiver of incidents over OTLP, if there is one.
+
+    Raises:
+        ConfigurationError: a named endpoint cannot be used.
+    """
+    if not otlp.is_sent(endpoint, "LOGS"):
+        return []
+    try:
+        from stepwatch.collector.runtime.paging.otlp_logs import NAME, from_environment
+    except ConfigurationError as error:
+        otlp.skip(endpoint, "incidents", error)
+        return []
+    if NAME in (receiver.name for receiver in receivers):
+        raise UsageError(f"--otlp: the file of receivers has its own {NAME!r}; name it otherwise")
+    links = [receiver.links for receiver in receivers]
+    return [from_environment(endpoint, *links[:1])]
+
+
+def _job_metrics(service: Service, endpoint: str | None) -> JobMetricsSender | None:
+    """Return the sender of job metrics over OTLP, if there is one.
+
+    Raises:
+        ConfigurationError: a named endpoint cannot be used.
+    """
+    if not otlp.is_sent(endpoint, "METRICS"):
+        return None
+    try:
+        from stepwatch.collector.web.otlp.export import JobMetricsSender
+    except ConfigurationError as error:
+        otlp.skip(endpoint, "job metrics", error)
+        return None
+    return JobMetricsSender(service, endpoint)
 
 
 def _asked(folder: Path | None, site: Path | None, rates: Path | None) -> Objectives:
@@ -142,7 +189,6 @@ def read_again(
     An invalid file changes nothing; the log and /metrics report it.
     """
     from stepwatch.collector.state.live import CONTAINED
-    from stepwatch.signals.errors import ConfigurationError
 
     try:
         service.ask_for(_asked(folder, site, rates))

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import sqlalchemy as sa
 
-from stepwatch.collector.incidents.notices import OPENED, RESOLVED
+from stepwatch.collector.incidents.notices import OPENED, RESOLVED, Recipients
 from stepwatch.collector.runtime.paging.deciding import Decision, Facts, decide
 from stepwatch.collector.runtime.paging.forgetting import BEFORE_THE_END_SECONDS, Forgetting
 from stepwatch.collector.runtime.paging.receivers import Alertmanager, Answer, Receiver
@@ -98,7 +98,8 @@ class Notifier:
             return
         until = self._monotonic() + SENDING_SECONDS
         facts = self._facts(claimed)
-        decided = [(notice, decide(notice, facts)) for notice in claimed]
+        records = self.receiver.records
+        decided = [(notice, decide(notice, facts, records=records)) for notice in claimed]
         remaining = deque(self._without_storm(decided))
         while remaining and not stopping.is_set() and self._monotonic() <= until:
             self._follow(*remaining.popleft())
@@ -216,6 +217,15 @@ class Notifiers:
     def receivers(self) -> tuple[str, ...]:
         """The receivers' names."""
         return tuple(notifier.receiver.name for notifier in self._notifiers)
+
+    @property
+    def recipients(self) -> Recipients:
+        """The receivers' names by what they get."""
+        named = [notifier.receiver for notifier in self._notifiers]
+        return Recipients(
+            tuple(receiver.name for receiver in named if not receiver.records),
+            tuple(receiver.name for receiver in named if receiver.records),
+        )
 
     @property
     def sent(self) -> dict[tuple[str, str], int]:

@@ -82,7 +82,8 @@ class Service:
         self.comparisons = Comparisons(store.profiles)
         self.state = LiveState()
         self._evaluator = Evaluator(store, objectives or read_objectives(), self.clock)
-        self._evaluator.receivers = () if notifier is None else notifier.receivers
+        if notifier is not None:
+            self._evaluator.recipients = notifier.recipients
         self._reads_only, self._saves_state = reads_only, saves_state
         self._noted: Objectives | None = None
         """The objectives whose generations are stored."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry, generate_latest
@@ -48,6 +48,9 @@ from stepwatch.collector.web.response import ResponseApi, with_responses
 from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
 from stepwatch.signals.errors import StepwatchError
 
+if TYPE_CHECKING:
+    from stepwatch.collector.web.otlp.export import JobMetricsSender
+
 _LATEST_S = 1 << 40
 _Responses = tuple[dict[str, list[Note]], list[Silence], list[ProfileRequest]]
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
@@ -60,14 +63,17 @@ def make_api(
     runbook: ReadRunbook | None = None,
     public: PublicNames = ANY_NAME,
     connections: Table | None = None,
+    otlp: JobMetricsSender | None = None,
 ) -> Starlette:
     """Return the ASGI application over `service`; with `tokens`, data access requires one.
 
     `runbook` reads a runbook; without it no runbooks are served. `public` holds the collector's
-    host names, `connections` the client connections.
+    host names, `connections` the client connections, `otlp` the sender of job metrics.
     """
     api = Api(service, runbook)
     api.register(Table(0) if connections is None else connections)
+    if otlp is not None:
+        api.register(otlp)
     service.shared_views.offer(
         [
             LINE,
@@ -133,7 +139,7 @@ class Api:
         self.refusals = Refusals()
         self.register(self.refusals)
 
-    def register(self, exporter: Refusals | Table) -> None:
+    def register(self, exporter: Refusals | Table | JobMetricsSender) -> None:
         """Export another collector's metrics."""
         self._registry.register(exporter)
 

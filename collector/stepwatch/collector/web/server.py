@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -36,6 +37,9 @@ from stepwatch.collector.web.connections import (
 )
 from stepwatch.collector.web.runbook_view import ReadRunbook
 from stepwatch.signals.errors import StepwatchError
+
+if TYPE_CHECKING:
+    from stepwatch.collector.web.otlp.export import JobMetricsSender
 
 
 def open_store(place: str) -> Store:
@@ -117,13 +121,14 @@ def serve(
     compaction: Compaction | None = None,
     payloads: Payloads | None = None,
     names: Collection[str] = (),
+    otlp: JobMetricsSender | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then close everything.
 
     `keep` sets the retention, `compaction` the bundling of segments, `payloads` their object store.
     With `tokens`, data access requires one; with `certificate`, only TLS is accepted. Both are
     reread when they change. `names` are the host names that browsers use: without `tokens` all
-    others are refused.
+    others are refused. `otlp` sends job metrics.
 
     Raises:
         KeyboardInterrupt: the signal was SIGINT.
@@ -132,7 +137,7 @@ def serve(
     """
     public = PublicNames(frozenset(name.lower() for name in names), only=tokens is None)
     table = Table(connections_allowed(tls=certificate is not None))
-    api = make_api(service, _in_force(tokens), runbook, public, table)
+    api = make_api(service, _in_force(tokens), runbook, public, table, otlp)
     server = _Server(_configured(api, certificate), table)
     failed = threading.Event()
     failed.set()
@@ -160,11 +165,15 @@ def serve(
     refresh = [reloadable.refresh for reloadable in (tokens, certificate) if reloadable is not None]
     rereading = threading.Thread(target=follow, args=(refresh, stopping.wait), name="rereading")
     rereading.start()
+    if otlp is not None:
+        otlp.start()
     try:
         server.run(sockets=[opened])
     finally:
         service.stop()
         stopping.set()
+        if otlp is not None:
+            otlp.close()
         evaluation.join()
         removal.join()
         compacting.join()

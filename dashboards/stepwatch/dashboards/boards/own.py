@@ -165,6 +165,7 @@ def _agents() -> Section:
     why = fleet.of_all(names.AGENT_COLLECTOR_PROBLEM, _WHY, how="sum")
     spools = fleet.worst(fleet.of_all(names.AGENT_SPOOL_BYTES, NODE))
     outcome = legend(OUTCOME)
+    job_values = fleet.rate_of_all(names.COLLECTOR_OTLP_POINTS, OUTCOME)
     return Section(
         "Agents",
         [
@@ -174,6 +175,7 @@ def _agents() -> Section:
                 exports,
                 Line(fleet.rate_of_all(names.AGENT_SPANS, OUTCOME), f"spans {outcome}"),
                 Line(fleet.rate_of_all(names.AGENT_OTLP_POINTS, OUTCOME), f"values {outcome}"),
+                Line(job_values, f"job values {outcome}"),
             ),
         ],
     )

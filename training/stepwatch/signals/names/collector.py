@@ -117,6 +117,12 @@ COLLECTOR_NOTICES_SENT = Metric(
     "Tries of this collector to send a notice, by receiver: delivered, or failed.",
     (RECEIVER, OUTCOME),
 )
+COLLECTOR_OTLP_POINTS = Metric(
+    "stepwatch_collector_otlp_points_total",
+    _C,
+    "Values sent over OTLP by outcome: exported, dropped here, rejected by their receiver.",
+    (OUTCOME,),
+)
 COLLECTOR_NOTICES_OLDEST = Metric(
     "stepwatch_collector_notices_oldest_seconds",
     _G,

@@ -11,6 +11,7 @@ from stepwatch.collector.detect.hang import stalled_seconds
 from stepwatch.collector.detect.registry import Detector, discover
 from stepwatch.collector.detect.unchanged import FoundNothing
 from stepwatch.collector.incidents.model import incident_from
+from stepwatch.collector.incidents.notices import Recipients
 from stepwatch.collector.runtime.evaluation.accounting import Accounts
 from stepwatch.collector.runtime.evaluation.detector_failures import not_looked_for
 from stepwatch.collector.runtime.evaluation.job_state import is_stalled
@@ -49,7 +50,7 @@ class Evaluator:
     ) -> None:
         self._slis = slis.discover()
         self.verdicts: dict[str, Verdicts] = {}
-        self.receivers: tuple[str, ...] = ()
+        self.recipients = Recipients()
         """Receivers for whom incident transitions are written to the outbox."""
         self._detectors = discover() if detectors is None else detectors
         self._without_findings: dict[str, FoundNothing] = {}
@@ -124,7 +125,7 @@ class Evaluator:
         self._class_throughput.keep(job, observation.context.first_steps)
         nothing = self._without_findings.setdefault(job.name, FoundNothing())
         evaluation = evaluate_stages(
-            observation, self._slis, self._detectors, nothing, self.receivers
+            observation, self._slis, self._detectors, nothing, self.recipients
         )
         # Findings are true now, and new incidents once they are stored.
         self.verdicts[job.name] = _with_findings(evaluation)

@@ -26,7 +26,7 @@ from stepwatch.collector.detect.unchanged import FoundNothing
 from stepwatch.collector.incidents.inputs import attributed
 from stepwatch.collector.incidents.lifecycle import advance
 from stepwatch.collector.incidents.model import Incident, Moment, Retained
-from stepwatch.collector.incidents.notices import notices_of
+from stepwatch.collector.incidents.notices import Recipients, notices_of
 from stepwatch.collector.runtime.evaluation.accounting import Accounts
 from stepwatch.collector.runtime.evaluation.observation import Observation
 from stepwatch.collector.slo import registry as slis
@@ -121,9 +121,9 @@ def advanced_incidents(
     observation: Observation,
     findings: Findings,
     detectors: Sequence[Detector],
-    receivers: Sequence[str],
+    recipients: Recipients,
 ) -> Incidents:
-    """Return the incidents after these findings, and the notices to `receivers`."""
+    """Return the incidents after these findings, and the notices to `recipients`."""
     context, preceding_run = observation.context, findings.preceding_run
     incidents = observation.previous.incidents_on(observation.clocks)
     earlier = _incidents_of_preceding_run(incidents, preceding_run, failure_kinds(detectors))
@@ -139,7 +139,7 @@ def advanced_incidents(
         moved += advance(
             earlier.values(), findings.preceding_findings, _moment(observation, preceding_run)
         )
-    notices = notices_of(incidents, moved, observation.clocks.wall_s, receivers)
+    notices = notices_of(incidents, moved, observation.clocks.wall_s, *recipients)
     return Incidents({**incidents, **{incident.id: incident for incident in moved}}, moved, notices)
 
 
@@ -148,12 +148,12 @@ def evaluate_stages(
     names: Mapping[str, slis.Sli],
     detectors: Sequence[Detector],
     nothing: FoundNothing,
-    receivers: Sequence[str],
+    recipients: Recipients,
 ) -> Evaluation:
     """Return the evaluation of an observed job: every stage before the commit."""
     slices = changed_slices(observation, names)
     findings = attributed_findings(observation, detectors, nothing)
-    incidents = advanced_incidents(observation, findings, detectors, receivers)
+    incidents = advanced_incidents(observation, findings, detectors, recipients)
     accounts, account_days = observation.previous.accounts.updated(
         observation.job,
         observation.steps,

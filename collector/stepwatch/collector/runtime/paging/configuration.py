@@ -19,6 +19,11 @@
     kind = "alertmanager"
     url = "http://alertmanager:9093"
 
+    [receiver.logs]
+    kind = "otlp"
+    url = "http://otel-collector:4318"
+    headers_file = "/etc/stepwatch/otlp.headers"
+
 Each secret is on the first line of its own file.
 """
 
@@ -44,6 +49,7 @@ KEYS = {
     "slack": ("url_file",),
     "webhook": (*_ADDRESS, "token_file"),
     "alertmanager": _ADDRESS,
+    "otlp": (*_ADDRESS, "headers_file"),
 }
 """Allowed keys per receiver kind, besides `kind`."""
 
@@ -95,6 +101,11 @@ def _receiver(name: str, table: Any, links: str) -> Receiver:
     if kind == "webhook":
         token = _secret(table, "token_file", where) if "token_file" in table else None
         return Webhook(name, url, links, token=token)
+    if kind == "otlp":
+        from .otlp_logs import OtlpLogs  # the SDK is an extra
+
+        headers = _secret(table, "headers_file", where) if "headers_file" in table else str
+        return OtlpLogs(name, url, links, headers=headers)
     return Slack(name, url, links) if kind == "slack" else Alertmanager(name, url, links)
 
 

@@ -51,13 +51,15 @@ class Facts:
     acknowledged: frozenset[str] = frozenset()
 
 
-def decide(notice: Claimed, facts: Facts) -> Decision:
-    """Return the decision about a notice."""
+def decide(notice: Claimed, facts: Facts, *, records: bool = False) -> Decision:
+    """Return the decision about a notice; a receiver that `records` gets each in its order."""
     document = notice.document
     related = facts.related.get(notice.incident, ())
     earlier = [entry for entry in related if entry.at < document["at"] and entry.key != notice.key]
     if any(entry.state == PENDING for entry in earlier):
         return Decision(wait=AFTER_THE_EARLIER_SECONDS)
+    if records:
+        return Decision(document)
     if document.get("transition") != OPENED:
         return _end(document, earlier)
     if notice.incident in facts.acknowledged:

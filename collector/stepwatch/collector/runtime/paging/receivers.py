@@ -45,13 +45,15 @@ Secret = Callable[[], str]
 class Outgoing(NamedTuple):
     """A request: a POST, or a GET if the body is empty.
 
-    `answer_bytes` bytes of the answer are read, 0 if the status is enough.
+    `answer_bytes` bytes of the answer are read, 0 if the status is enough. `ca` is a file with the
+    authorities that may sign the receiver's certificate; without it the public ones may.
     """
 
     url: str
     body: bytes
     headers: dict[str, str]
     answer_bytes: int = 0
+    ca: str = ""
 
 
 class Answer(NamedTuple):
@@ -71,6 +73,8 @@ class Receiver(ABC):
     links: str = ""
     summarises = True
     """Whether many notices at once are sent as one."""
+    records = False
+    """Whether it records each transition and change of an incident, instead of paging."""
 
     @abstractmethod
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
@@ -135,7 +139,7 @@ class Slack(Receiver):
     def outgoing(self, key: str, document: Mapping[str, Any]) -> Outgoing:
         incident = document["incident"]
         is_over = document["transition"] == RESOLVED
-        lines = [f"*{'Resolved' if is_over else 'Open'}*: {_for_slack(_headline(incident))}"]
+        lines = [f"*{'Resolved' if is_over else 'Open'}*: {_for_slack(headline(incident))}"]
         if not is_over:
             facts = _facts(incident).items()
             lines += [f"{_for_slack(name)}: {_for_slack(value)}" for name, value in facts]
@@ -198,7 +202,7 @@ class Alertmanager(Receiver):
             labels.SEVERITY: "page",
             _INCIDENT: incident["id"],
         }
-        annotations = {"summary": _headline(incident), **_facts(incident)}
+        annotations = {"summary": headline(incident), **_facts(incident)}
         return {
             "labels": {name: str(value) for name, value in label_values.items() if value},
             "annotations": annotations | dict(links_of(incident, self.links)),
@@ -217,7 +221,7 @@ def links_of(incident: Mapping[str, Any], links: str) -> list[tuple[str, str]]:
 
 def _pagerduty_payload(incident: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "summary": _headline(incident)[:_SUMMARY_CHARACTERS],
+        "summary": headline(incident)[:_SUMMARY_CHARACTERS],
         "source": str(incident.get("node") or "stepwatch"),
         "severity": "critical",
         "timestamp": _time(float(incident["opened_at"])),
@@ -227,7 +231,8 @@ def _pagerduty_payload(incident: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _headline(incident: Mapping[str, Any]) -> str:
+def headline(incident: Mapping[str, Any]) -> str:
+    """Return the job and the incident's summary, in one line."""
     job = incident.get("job")
     return plain_line(f"{job}: {incident['summary']}" if job else str(incident["summary"]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -27,6 +28,7 @@ def post(outgoing: Outgoing) -> Answer:
     Raises:
         httpx.HTTPError: no answer, or the answer is not HTTP.
         TimeoutError: the answer was not complete in time.
+        OSError: the file with the authorities cannot be read.
     """
     return asyncio.run(_post(outgoing))
 
@@ -38,6 +40,7 @@ async def _post(outgoing: Outgoing) -> Answer:
         httpx.AsyncClient(
             headers={"accept-encoding": "identity"},  # no decompression
             timeout=None,
+            verify=ssl.create_default_context(cafile=outgoing.ca) if outgoing.ca else True,
             trust_env=places.may_use_proxy(outgoing.url),
         ) as client,
         client.stream(

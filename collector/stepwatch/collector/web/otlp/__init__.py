@@ -1,0 +1,1 @@
+"""Job metrics over OTLP/HTTP: their names, their points, and the sending thread."""
