@@ -8,16 +8,20 @@ stream derives the colour from the word, and replaces marks around other words.
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import re
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
-from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals import places
+from stepwatch.signals.errors import StepwatchError, UsageError
+from stepwatch.signals.log_lines import JsonLines
 from stepwatch.signals.phrases import file_problem
 from stepwatch.signals.plain_text import LineFormatter, plain_line, plain_lines
 
@@ -36,6 +40,8 @@ _COLOURS = {
     **dict.fromkeys(("unknown", "too early", "frozen", "restoring"), _MAGENTA),
 }
 """Colour by state word; the words are meaningful without colour, too."""
+TEXT, JSON = "text", "json"
+FORMATS = (TEXT, JSON)
 _CLEARED = "\r\x1b[K"
 
 
@@ -187,10 +193,42 @@ def redraw(line: str) -> None:
     stream.flush()
 
 
-def start_log(name: str, level: int = logging.INFO) -> None:
-    """Log to stderr from `level` up, a line a message: `2026-11-26 10:00:00,000 agent INFO ...`."""
+def add_log_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare `--log-format`."""
+    parser.add_argument(
+        "--log-format",
+        default=os.environ.get(places.ENV_LOG_FORMAT) or TEXT,
+        metavar="FORMAT",
+        help=f"text, or json: one object a line [{places.ENV_LOG_FORMAT}, or text]",
+    )
+
+
+def start_log(name: str, level: int = logging.INFO, form: str = TEXT) -> None:
+    """Log to stderr from `level` up, a line a message: `2026-11-26 10:00:00,000 agent INFO ...`.
+
+    In the `form` json each line is an object; a thread's last traceback and warnings are, too.
+
+    Raises:
+        UsageError: there is no such format.
+    """
+    if form not in FORMATS:
+        raise UsageError(f"--log-format {form!r} must be {' or '.join(FORMATS)}")
     handler = logging.StreamHandler()
-    handler.setFormatter(LineFormatter(f"%(asctime)s {name} %(levelname)s %(message)s"))
+    if form == JSON:
+        handler.setFormatter(JsonLines(service=f"stepwatch-{name}"))
+        threading.excepthook = _log_thread
+        logging.captureWarnings(True)
+    else:
+        handler.setFormatter(LineFormatter(f"%(asctime)s {name} %(levelname)s %(message)s"))
     logging.basicConfig(level=level, handlers=[handler])
     # httpx would log each request with its URL, which may contain a secret.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+def _log_thread(ended: threading.ExceptHookArgs) -> None:
+    """Log the exception that ended a thread."""
+    if ended.exc_value is None or isinstance(ended.exc_value, SystemExit):
+        return
+    name = "a thread" if ended.thread is None else f"the thread {ended.thread.name}"
+    error = ended.exc_value
+    logging.critical("%s ended: %r", name, error, exc_info=error)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stepwatch.agent.traces import DEFAULT_EVERY
 from stepwatch.cli.access import otlp
 from stepwatch.cli.source import COLLECTOR_HELP, add_access_arguments
-from stepwatch.cli.terminal import start_log
+from stepwatch.cli.terminal import add_log_argument, start_log
 from stepwatch.cli.verbs.checkpoint import bytes_per_second
 from stepwatch.signals import places
 from stepwatch.signals.access import Access, read_token
@@ -101,6 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="profile no rank of this node when the collector asks",
     )
+    add_log_argument(parser)
     add_access_arguments(parser)
 
 
@@ -108,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or Ctrl-C."""
     from stepwatch.agent.app import Agent, AgentOptions
 
-    start_log("agent")
+    start_log("agent", form=arguments.log_format)
     options = AgentOptions(
         ring_dir=arguments.ring_dir,
         spool_dir=arguments.spool,

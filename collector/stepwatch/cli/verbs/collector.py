@@ -16,7 +16,7 @@ from stepwatch import runbooks
 from stepwatch.cli.access import options as access
 from stepwatch.cli.access import otlp
 from stepwatch.cli.store import options
-from stepwatch.cli.terminal import start_log
+from stepwatch.cli.terminal import add_log_argument, start_log
 from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, UsageError
 
@@ -70,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_keep_arguments(parser)
     options.add_compaction_argument(parser)
+    add_log_argument(parser)
 
 
 def interval_seconds(text: str) -> float:
@@ -92,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     from stepwatch.collector.store import shown
     from stepwatch.collector.web import server
 
-    start_log("collector")
+    start_log("collector", form=arguments.log_format)
     signal.signal(signal.SIGTERM, _leave)
     tokens = access.tokens_of(arguments)
     certificate = access.certificate_of(arguments)

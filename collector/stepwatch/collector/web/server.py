@@ -99,7 +99,7 @@ def _configured(application: ASGIApp, certificate: Certificate | None) -> uvicor
         lifespan="off",
         http="h11",
         ws="none",
-        use_colors=False,  # the command line's stderr filters escapes
+        log_config=None,  # its lines have the form of all others
     )
     config.load()
     for name in ("uvicorn.error", "asyncio", Listener.__module__):

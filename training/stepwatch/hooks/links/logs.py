@@ -9,12 +9,11 @@ trace id, whether or not the step is traced.
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
 from stepwatch.hooks.recorder.recorder import Recorder
-from stepwatch.signals import traces
+from stepwatch.signals import log_lines, traces
 from stepwatch.signals.blackbox import Identity
 
 FIELDS = ("job", "attempt", "rank", "step", "trace_id")
@@ -72,24 +71,13 @@ def _stamp(identity: Identity, step: int) -> dict[str, Any]:
     return dict(zip(FIELDS, values, strict=True))
 
 
-class JsonLines(logging.Formatter):
+class JsonLines(log_lines.JsonLines):
     """One JSON object a line: time in Unix seconds, level, logger, message, and the stamp.
 
     Unknown fields are left out.
     """
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line."""
-        line: dict[str, Any] = {
-            "time": record.created,
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        for name in FIELDS:
-            value = getattr(record, name, UNKNOWN)
-            if value != UNKNOWN:
-                line[name] = value
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
+    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """Return the stamp's known fields."""
+        stamp = {name: getattr(record, name, UNKNOWN) for name in FIELDS}
+        return {name: value for name, value in stamp.items() if value != UNKNOWN}
