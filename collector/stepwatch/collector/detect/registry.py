@@ -31,6 +31,8 @@ class When(Enum):
     """It evaluates steps, so it runs only while no detector finds the job stalled."""
     ALWAYS = "always"
     """Its findings are valid with and without progress."""
+    LASTING = "lasting"
+    """Its findings are valid with and without progress, and also after the attempt ended."""
     FAILED = "failed"
     """It finds why an attempt failed, and is valid until a later attempt makes progress."""
 
@@ -107,7 +109,7 @@ def find(
     if context.unobserved:
         detectors = [detector for detector in detectors if detector.needs is not Needs.EVERY_RANK]
     stalled = _ask(context, detectors, When.STALLED)
-    lasting = _ask(context, detectors, When.ALWAYS)
+    lasting = _ask(context, detectors, When.ALWAYS) + find_lasting(context, detectors)
     if stalled:
         return missing + stalled + lasting
     if nothing is not None:
@@ -124,6 +126,11 @@ def kinds_that_need(needs: Needs, detectors: Iterable[Detector]) -> frozenset[st
 def find_failures(context: DetectionContext, detectors: Sequence[Detector]) -> list[Finding]:
     """Return why the attempt in `context` failed; empty while it has not."""
     return _ask(context, detectors, When.FAILED)
+
+
+def find_lasting(context: DetectionContext, detectors: Sequence[Detector]) -> list[Finding]:
+    """Return the findings that are valid whether or not the attempt in `context` has ended."""
+    return _ask(context, detectors, When.LASTING)
 
 
 def failure_kinds(detectors: Iterable[Detector]) -> frozenset[str]:

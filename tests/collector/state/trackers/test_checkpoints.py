@@ -14,9 +14,17 @@ from stepwatch.collector.slo.asked.site import Objectives, read_objectives
 from stepwatch.collector.state.trackers import checkpoints
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint, failures_in_a_row
 from stepwatch.collector.web.recorded.checkpoints_view import job_checkpoints
-from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, Verification
+from stepwatch.signals.records import DTYPES, CheckpointEvent, Kind, LifecycleEvent, Verification
 from stepwatch.signals.wire import Rows
-from tests.collector.made import JOB, HandClock, body, checkpoint_rows, run_segments, segment
+from tests.collector.made import (
+    JOB,
+    HandClock,
+    body,
+    checkpoint_rows,
+    lifecycle_rows,
+    run_segments,
+    segment,
+)
 
 WAITING, VERIFIED = Verification.WAITING, Verification.VERIFIED
 DAMAGED, UNKNOWN, REMOVED = Verification.DAMAGED, Verification.UNKNOWN, Verification.REMOVED
@@ -70,6 +78,12 @@ class Story:
         state = self.service.job(JOB)
         assert state is not None
         return [item.summary for item in state[1].findings if item.subject == "damaged"]
+
+    def incidents(self) -> list[tuple[str, str, str]]:
+        self.service.evaluate()
+        state = self.service.job(JOB)
+        assert state is not None
+        return [(item.kind, item.cause, item.state) for item in state[1].incidents.values()]
 
     def slo(self) -> str:
         self.clock.advance(10.0)
@@ -140,6 +154,31 @@ def test_a_good_checkpoint_that_is_lost_pages(story: Story) -> None:
     story.read(24, VERIFIED)
     assert story.findings() == []
     assert failures_in_a_row([state[0].current.checkpoints.by_step]) == 0
+
+
+def test_damage_after_the_end_is_an_incident_for_a_day_or_until_the_files_are_removed(
+    story: Story,
+) -> None:
+    story.read(16, VERIFIED)
+    story.send(Kind.LIFECYCLE, lifecycle_rows(LifecycleEvent.FINISH, range(4)))
+    assert story.incidents() == []
+    story.clock.advance(3600.0)  # no rank sends, and only a later reading finds the damage
+    damaged = [("checkpoint-stall", "storage-fault", "open")]
+    story.read(16, DAMAGED, again=1, file=b"a.pt", reason=b"it does not match its digest")
+    assert story.incidents() == damaged
+    story.clock.advance(3600.0)
+    assert story.incidents() == damaged
+    story.read(16, REMOVED, again=1)
+    ended = [("checkpoint-stall", "storage-fault", "ended")]
+    assert story.incidents() == ended
+
+
+def test_damage_after_the_end_does_not_stay_an_open_incident_for_ever(story: Story) -> None:
+    story.send(Kind.LIFECYCLE, lifecycle_rows(LifecycleEvent.FINISH, range(4)))
+    story.read(16, DAMAGED, file=b"a.pt", reason=b"it is cut short")
+    assert [state for *_, state in story.incidents()] == ["open"]
+    story.clock.advance(25 * 3600.0)
+    assert [state for *_, state in story.incidents()] == ["ended"]
 
 
 def test_a_deleted_checkpoint_is_no_recovery_point(story: Story) -> None:

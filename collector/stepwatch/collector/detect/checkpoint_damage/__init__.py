@@ -70,7 +70,7 @@ def find(context: DetectionContext) -> list[Finding]:
 DETECTORS = (
     Detector(
         kinds=frozenset({FindingKind.CHECKPOINT_STALL}),
-        when=When.ALWAYS,
+        when=When.LASTING,
         order=95,
         find=find,
         needs=Needs.SOME_RANKS,

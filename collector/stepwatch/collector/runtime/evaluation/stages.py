@@ -20,6 +20,7 @@ from stepwatch.collector.detect.registry import (
     failure_kinds,
     find,
     find_failures,
+    find_lasting,
     kinds_that_need,
 )
 from stepwatch.collector.detect.unchanged import FoundNothing
@@ -104,8 +105,12 @@ def attributed_findings(
     """
     context = observation.context
     failures = [] if observation.abandoned else find_failures(context, detectors)
-    ended = observation.ended or bool(failures)
-    current = failures if ended else find(context, detectors, nothing)
+    if observation.abandoned:
+        current = []
+    elif observation.ended or failures:
+        current = failures + find_lasting(context, detectors)
+    else:
+        current = find(context, detectors, nothing)
     retained = Retained() if failures else _unchanged_incidents(context, detectors)
     preceding_run = _preceding_run(observation)
     return Findings(
@@ -129,7 +134,7 @@ def advanced_incidents(
     earlier = _incidents_of_preceding_run(incidents, preceding_run, failure_kinds(detectors))
     moment = replace(
         _moment(observation, context),
-        frozen=not context.observes_any and not findings.failed,
+        frozen=not (context.observes_any or findings.failed or observation.ended),
         ended=observation.ended,
         retained=findings.retained,
     )
