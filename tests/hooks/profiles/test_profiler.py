@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ import torch
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.profiles import profiler as profiler_module
-from stepwatch.hooks.profiles.request import MOST_STEPS, ProfileRequest
+from stepwatch.hooks.profiles.request import ProfileRequest
 from stepwatch.hooks.profiles.session import COLLECTION, Session, packed
-from stepwatch.signals.profiles import ProfileState
+from stepwatch.signals.profiles import MOST_STEPS, ProfileState
 from stepwatch.signals.records import Kind, StepFlag
 from tests.hooks.conftest import rows_in
 
@@ -112,6 +113,33 @@ def test_one_profile_at_a_time_and_not_often(watch: Watch) -> None:
     train(watch, 4)
     trace_of(watch)
     assert "ask again in" in profiles.ask(other)["reason"]
+
+
+def test_a_request_that_cannot_begin_in_time_makes_place(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiles, now = watch.instruments.profiles, time.monotonic()
+    train(watch, 2)
+    profiles.ask(ProfileRequest("far", 1_000_000, 2, 30))
+    train(watch, 2)
+    monkeypatch.setattr(time, "monotonic", lambda: now + 20.0)
+    assert profiles.ask(ASKED)["reason"] == "another profile is in progress"
+    monkeypatch.setattr(time, "monotonic", lambda: now + 100.0)
+    reason = "step 1000000 did not begin in 30 s: the rank is at step 4"
+    assert state_of(watch, "far") == {"state": "failed", "step": 4, "reason": reason}
+    assert profiles.ask(ASKED)["state"] == ProfileState.PENDING, "no profile ended: no pause"
+    train(watch, 4)
+    assert trace_of(watch)["stepwatch"]["first"] == 5
+
+
+def test_an_overdue_request_does_not_begin(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    profiles, now = watch.instruments.profiles, time.monotonic()
+    train(watch, 1)
+    profiles.ask(ProfileRequest("a", 3, 2, 30))
+    monkeypatch.setattr(time, "monotonic", lambda: now + 31.0)
+    train(watch, 5)
+    assert state_of(watch)["reason"] == "step 3 did not begin in 30 s: the rank is at step 2"
+    assert not profiles.active
 
 
 def test_a_trace_stays_until_it_is_released(watch: Watch) -> None:
@@ -211,6 +239,16 @@ def test_a_trace_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("stepwatch.hooks.profiles.session.MAX_TRACE_BYTES", 10)
     with pytest.raises(ValueError, match="ask for fewer steps"):
         packed(lambda path: Path(path).write_bytes(bytes(11)))
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "3601", "x", "1.5"])
+def test_a_bad_deadline_is_refused(seconds: str) -> None:
+    with pytest.raises(ValueError, match="seconds"):
+        ProfileRequest.parse("a", "0", "1", seconds)
+
+
+def test_an_earlier_agent_gives_no_deadline() -> None:
+    assert ProfileRequest.parse("a", "0", "1", "") == ProfileRequest("a", 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from stepwatch.signals.places import is_name
 
 ASK_HANDLER = "stepwatch_profile"
-"""The worker server's handler for a request with `name`, `first` and `steps`."""
+"""The worker server's handler for a request with `name`, `first`, `steps` and `seconds`."""
 RESULT_HANDLER = "stepwatch_profile_result"
 """The handler that returns the trace of `name`, a gzip file, or its state as JSON."""
 FETCHED_HANDLER = "stepwatch_profile_fetched"
@@ -37,10 +37,11 @@ MAX_REASON = 200
 """Maximum characters of the reason why a rank has no trace."""
 MOST_REQUESTS = 16
 """Most open requests in one answer to a node."""
+MOST_SECONDS = 3600
+"""Longest time from a request to its first profiled step, in seconds."""
 _ID = re.compile(r"[0-9a-f]{1,32}", re.ASCII)
 _MOST_RANKS = 2
 _MAX_NUMBER = 0xFFFFFFFF
-_MOST_SECONDS = 3600.0
 
 
 class NodeRequest(NamedTuple):
@@ -73,7 +74,7 @@ class NodeRequest(NamedTuple):
             return None
         if not all(map(_is_whole, (attempt, first, steps, *ranks))):
             return None
-        if not isinstance(seconds, int | float) or not 0 < seconds <= _MOST_SECONDS:
+        if not isinstance(seconds, int | float) or not 0 < seconds <= MOST_SECONDS:
             return None
         if not 1 <= steps <= MOST_STEPS:
             return None

@@ -21,6 +21,7 @@ from stepwatch.signals.profiles import (
     FETCHED_HANDLER,
     MAX_REASON,
     MAX_TRACE_BYTES,
+    MOST_SECONDS,
     RESULT_HANDLER,
     ProfileState,
 )
@@ -30,6 +31,8 @@ FETCH_SECONDS = 20.0
 POLL_SECONDS = 0.5
 LEAD_SECONDS = 2.0
 """Seconds from the request to the first profiled step: every rank has the request by then."""
+_REPORT_SECONDS = 2.0
+"""Seconds before the deadline at which a rank that has not begun fails, and says why."""
 _GZIP = b"\x1f\x8b"
 _WAITING = (ProfileState.PENDING, ProfileState.RUNNING, ProfileState.DONE)
 
@@ -87,7 +90,7 @@ def profile_ranks(
     outcomes: dict[int, Outcome] = {}
     waiting = []
     for rank in ranks:
-        reason = _ask(rank, request)
+        reason = _ask(rank, request, seconds)
         if reason:
             outcomes[rank.identity.rank] = Outcome(rank.identity.rank, reason=reason)
         else:
@@ -105,9 +108,10 @@ def profile_ranks(
     return [outcomes[rank] for rank in sorted(outcomes)]
 
 
-def _ask(rank: RankServer, request: RankRequest) -> str:
-    """Ask one rank; return the reason if it does not accept."""
-    query = request._asdict()
+def _ask(rank: RankServer, request: RankRequest, seconds: float) -> str:
+    """Ask one rank to begin within `seconds`; return the reason if it does not accept."""
+    within_s = min(max(round(seconds - _REPORT_SECONDS), 1), MOST_SECONDS)
+    query = {**request._asdict(), "seconds": within_s}
     if rank.step >= request.first:  # it would profile other steps than the other rank
         return f"the request came after step {request.first} had begun: ask again"
     try:

@@ -40,18 +40,22 @@ class StepProfiler:
         self._first = 0
         self._state, self._reason = ProfileState.NONE, ""
         self._trace = b""
+        self._begin_until_s = 0.0
+        """Time on the monotonic clock at which a pending request ends."""
         self._ended_s = -LEAST_SECONDS_BETWEEN
         recorder.server.started = self._register
 
     def ask(self, request: ProfileRequest) -> dict[str, Any]:
         """Accept a request or refuse it; return the state as a JSON object."""
         with self._lock:
+            self._end_overdue()
             if self._request == request:  # repeated
                 return self._document()
             reason = self._refusal()
             if reason:
                 return {"state": ProfileState.REFUSED, "reason": reason}
             self._request, self._trace = request, b""
+            self._begin_until_s = time.monotonic() + request.seconds
             self._state, self._reason = ProfileState.PENDING, ""
             self.active = True
             return self._document()
@@ -61,6 +65,7 @@ class StepProfiler:
         with self._lock:
             if self._request is None or self._request.name != name:
                 return _json({"state": ProfileState.NONE, "reason": "it was not requested"})
+            self._end_overdue()
             return self._trace or _json(self._document())
 
     def release(self, name: str) -> None:
@@ -72,7 +77,7 @@ class StepProfiler:
     @guarded()
     def answer_ask(self, request: Any) -> bytes:
         """Answer a call of `ASK_HANDLER`."""
-        names = ("name", "first", "steps")
+        names = ("name", "first", "steps", "seconds")
         try:
             asked = ProfileRequest.parse(*map(request.get_param, names))
         except ValueError as error:
@@ -97,8 +102,8 @@ class StepProfiler:
         if request is None or self._state not in (ProfileState.PENDING, ProfileState.RUNNING):
             self.active = False
             return
-        if self._session is None and following >= request.first:
-            self._begin(following)
+        if self._session is None:
+            self._begin_if_due(request, following)
         elif self._session is not None and following >= self._first + request.steps:
             self._end(request)
             self._mark()
@@ -111,13 +116,35 @@ class StepProfiler:
         """End a profile in progress: the rank stops recording."""
         self._abandon("the rank's hooks ended")
 
+    def _begin_if_due(self, request: ProfileRequest, step: int) -> None:
+        with self._lock:
+            self._end_overdue()
+            # Another request may have replaced an overdue one.
+            if self._request is not request or self._state != ProfileState.PENDING:
+                return
+            if step < request.first:
+                return
+            self._state = ProfileState.RUNNING
+        self._begin(step)
+
     def _begin(self, step: int) -> None:
         self._first, self._reason = step, "torch could not begin a profile"
         self._session = self._opened()
         if self._session is None:
             self._fail(self._reason)
         else:
-            self._state, self._reason = ProfileState.RUNNING, ""
+            self._reason = ""
+
+    def _end_overdue(self) -> None:
+        """End a request whose first step did not begin in time; the caller holds the lock."""
+        request = self._request
+        if self._state != ProfileState.PENDING or request is None:
+            return
+        if time.monotonic() >= self._begin_until_s:
+            reached = f"the rank is at step {self._recorder.step_number}"
+            self._state = ProfileState.FAILED
+            self._reason = f"step {request.first} did not begin in {request.seconds} s: {reached}"
+            self.active = False
 
     @guarded()
     def _opened(self) -> Session | None:
