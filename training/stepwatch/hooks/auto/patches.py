@@ -33,6 +33,7 @@ class Patches:
         self._watch_backward()
         self._watch_loaders()
         self._watch_distributed()
+        self._watch_loads()
 
     @guarded()
     def _watch_optimizers(self) -> None:
@@ -81,6 +82,26 @@ class Patches:
         base.__next__ = _timed_data(self._router, base.__next__, brings_batch=True)
         loader: Any = dataloader.DataLoader
         loader.__iter__ = _timed_data(self._router, loader.__iter__, brings_batch=False)
+
+    @guarded()
+    def _watch_loads(self) -> None:
+        import torch
+
+        router, inner = self._router, torch.load
+
+        @functools.wraps(inner)
+        def load(*args: Any, **kwargs: Any) -> Any:
+            if router.observer is not None:
+                return inner(*args, **kwargs)
+            router.loads(args[0] if args else kwargs.get("f"))
+            try:
+                return inner(*args, **kwargs)
+            except BaseException:
+                router.load_failed()
+                raise
+
+        # Two names of one function stay equal: pickle finds a function by its name.
+        torch.load = torch.serialization.load = load
 
     @guarded()
     def _watch_distributed(self) -> None:

@@ -13,6 +13,8 @@ from stepwatch.hooks.collectives.process_groups import has_distributed
 from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.hooks.identity import is_spawned
 from stepwatch.hooks.opening.launchers import known_rank, rank_of_torch
+from stepwatch.hooks.pauses.loads import MOST_LOADS
+from stepwatch.hooks.pauses.save_paths import plain_path
 from stepwatch.hooks.watch import Watch
 
 from .observer import LoopObserver
@@ -33,6 +35,8 @@ class Router:
         self._watch: Watch | None = None
         self._owner = ""
         self._models: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._loads: list[Any] = []
+        """Files and folders loaded before there is a Watch."""
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def training(self) -> LoopObserver | None:
@@ -47,6 +51,17 @@ class Router:
         self._models.add(model)
         if self._watch is not None:
             self._watch.instruments.digests.follow(model)
+
+    @guarded()
+    def loads(self, place: Any) -> None:
+        """Note that the trainer loads a file; before it trains it may be a checkpoint."""
+        if self._owner and len(self._loads) < MOST_LOADS:
+            self._loads.append(plain_path(place))
+
+    def load_failed(self) -> None:
+        """Create the Watch now: a trainer that cannot load its checkpoint trains no step."""
+        if self._owner:
+            self._make()
 
     def wait_for_training(self, owner: str) -> None:
         """Create a Watch at the first sign of training and name this process in `owner`."""
@@ -69,6 +84,8 @@ class Router:
         self._watch = watch
         self.observer = LoopObserver(watch.steps, boundaries=boundaries)
         self._follow_calls(watch)
+        while self._loads:
+            watch.instruments.pauses.loads.note(self._loads.pop(0))
         for model in self._models:
             watch.instruments.digests.follow(model)
         return self.observer

@@ -19,6 +19,7 @@ from stepwatch.hooks.recorder.recorder import Recorder
 from .evaluation import Evaluation
 from .imports import Imports
 from .interruptions import INTERRUPTIONS, Interruption, Interrupts
+from .loads import Loads
 from .replacements import Function, Replacements
 from .save_paths import SaveCall
 from .saves import InnerSave, RecognisedSave, Saves
@@ -37,6 +38,7 @@ class Pauses:
         self._followed: weakref.WeakSet[Any] = weakref.WeakSet()
         self._recorder = recorder
         self.saves = Saves(recorder, queue)
+        self.loads = Loads(recorder)
         self._replaced = Replacements()
         self._imports: Imports | None = None
         self._switching = False
@@ -97,6 +99,8 @@ class Pauses:
         def call(*args: Any, **kwargs: Any) -> Any:
             if _is_compiling():
                 return inner(*args, **kwargs)
+            if entry.is_load and self.loads.reports:
+                self._loads(entry, SaveCall(args, kwargs))
             with self._scope(entry.interrupts, (*args, *kwargs.values())) as entered:
                 result = inner(*args, **kwargs)
                 if isinstance(entered, RecognisedSave | InnerSave):
@@ -105,12 +109,19 @@ class Pauses:
 
         return call
 
+    @guarded()
+    def _loads(self, entry: Interruption, call: SaveCall) -> None:
+        if entry.path is not None:
+            self.loads.note(entry.path(call))
+
     @guarded(fallback=nullcontext())
     def _scope(
         self, interrupts: Interrupts, arguments: tuple[Any, ...]
     ) -> AbstractContextManager[Any]:
         if interrupts is Interrupts.EVALUATION:
             return self.evaluation.scope()
+        if interrupts is Interrupts.READ:
+            return nullcontext()
         if interrupts is Interrupts.LOAD:
             return self.saves.load()
         return self.saves.save(arguments)

@@ -1,4 +1,4 @@
-"""The path that a save wrote, from its call; the agent verifies the files there."""
+"""The path that a save wrote or a load read, from its call; the agent verifies saved files."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ def distributed(call: SaveCall) -> Any:
     writer = call.kwargs.get("storage_writer")
     writer = call.args[1] if writer is None and len(call.args) > 1 else writer
     return call.kwargs.get("checkpoint_id") or getattr(writer, "path", None)
+
+
+def distributed_read(call: SaveCall) -> Any:
+    """Return the path of a DCP load: its id, or that of its storage reader."""
+    reader = call.argument("storage_reader", 1)
+    return call.kwargs.get("checkpoint_id") or getattr(reader, "path", None)
 
 
 def trainer_folder(call: SaveCall) -> Any:

@@ -1,4 +1,4 @@
-"""Texts longer than a record, in the pieces of LINK, FACT and CHECKPOINT_PATH records.
+"""Texts longer than a record, in the pieces of LINK, FACT, CHECKPOINT_PATH and LOADED_PATH records.
 
 A link is the `tracker`, `run` and `url` of an experiment tracker's run; a fact about a run is its
 `name` and its `value`; a path has an empty part behind it. Tabs separate the parts, and the text is

@@ -177,6 +177,8 @@ class LifecycleEvent(IntEnum):
     """A piece of the path of a finished save, see `records.pieces`; the record's step is the
     checkpoint's.
     """
+    LOADED_PATH = 14
+    """A piece of a path that the trainer loaded before its first step, see `records.pieces`."""
 
 
 ENDS = (LifecycleEvent.FINISH, LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
