@@ -225,8 +225,9 @@ class History:
         value = self.world + (int(self.random.integers(-1, 2)) if self.rarely(0.1) else 0)
         if self.chance(0.5):
             event = self.random.choice([LifecycleEvent.START, LifecycleEvent.FAILURE])
-        if self.chance(0.1):  # a link or a fact, in a piece or two
-            event = self.other.choice([LifecycleEvent.LINK, LifecycleEvent.FACT])
+        if self.chance(0.1):  # a link, a fact or a loaded path, in a piece or two
+            events = [LifecycleEvent.LINK, LifecycleEvent.FACT, LifecycleEvent.LOADED_PATH]
+            event = self.other.choice(events)
             value = int(self.random.integers(2))
         return lifecycle_rows(event, ranks, value, time_s=3 * float(self.random.random()))
 

@@ -125,6 +125,17 @@ def test_the_first_samples_again_show_an_order_that_restarted(until: int) -> Non
     assert data_order(resumed({"sample": sample}, {"sample": again}, until)) is DataOrder.RESTARTED
 
 
+def test_a_run_that_counts_from_zero_again_is_compared_by_its_place() -> None:
+    first = run(range(KILLED), lr=decay, sample=sample)
+    second = run(
+        range(40), lr=lambda step: decay(step + SAVED), sample=lambda step: sample(step + SAVED)
+    )
+    resume = Resume(second, SAVED, [(first, SAVED)], first, shift=SAVED)
+    assert rate_continued(resume) is True and data_order(resume) is DataOrder.CONTINUED
+    anew = Resume(run(range(40), lr=decay, sample=sample), SAVED, [(first, SAVED)], first, SAVED)
+    assert rate_continued(anew) is False and data_order(anew) is DataOrder.RESTARTED
+
+
 def test_an_epoch_alone_shows_a_restart_and_no_continuation() -> None:
     epochs: dict[str, Value] = {"epoch": lambda step: step // 40}
     restarted: dict[str, Value] = {"epoch": lambda step: (step - SAVED) // 40}

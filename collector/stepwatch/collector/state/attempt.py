@@ -24,6 +24,7 @@ from stepwatch.collector.state.trackers.communication.exchanges import stages_kn
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.devices.device_timing import DeviceTiming
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
+from stepwatch.collector.state.trackers.loaded_paths import LoadedPaths
 from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.ranks import Ranks
@@ -32,10 +33,11 @@ from stepwatch.collector.state.trackers.steps.steps import Steps
 from stepwatch.signals.arrays import SmallIntegers
 from stepwatch.signals.wire import Segment
 
-_OF_STEPS = (Steps, DeviceSteps, DeviceTiming, SettledSteps, LifecycleEvents)
+_OF_STEPS = (
+    *(Steps, DeviceSteps, DeviceTiming, SettledSteps, LifecycleEvents),
+    *(Checkpoints, LoadedPaths),
+)
 """Trackers that remain of a run once a later run with the same attempt number makes steps."""
-_OF_NEWEST = (Checkpoints, Metrics)
-"""Trackers that remain as well of the newest such run: a resume is compared with it."""
 MAX_PAST = 1000
 """Maximum number of past runs with one attempt number whose steps are kept; the oldest go first."""
 
@@ -122,18 +124,19 @@ class Attempt(TrackedAttempt):
         if self.earlier is None:
             return
         if self.past:
-            self.past[-1].keep_trackers(_OF_STEPS)
+            self.past[-1].keep_trackers(_OF_STEPS)  # only the newest past run keeps its metrics
         self.earlier.keep_steps()
         self.past = [*self.past, self.earlier][-MAX_PAST:]
         self.earlier = None
 
     def keep_steps(self) -> None:
-        """Drop all state except step times, step ends, rank ends, metrics and checkpoints."""
+        """Drop all state except steps, rank ends, checkpoints and the metrics for a resume."""
         self.tracker(LifecycleEvents).over_s = self.outcome.over_s
         metrics = self.tracker(Metrics)
         super().release()
         self._trackers[Metrics] = metrics  # a release drops them
-        self.keep_trackers((*_OF_STEPS, *_OF_NEWEST))
+        self.keep_trackers((*_OF_STEPS, Metrics))
+        self.checkpoints.keep_newest()
         self.offsets, self.first_offsets, self.claims = {}, {}, RankClaims()
 
     def keep_trackers(self, kept: tuple[type[Tracker], ...]) -> None:

@@ -16,6 +16,7 @@ from stepwatch.collector.state.claims.succession import follower
 from stepwatch.collector.state.folding.batches import Batch, Batches, batch_of
 from stepwatch.collector.state.holding.grouping import Grouping
 from stepwatch.collector.state.holding.unread import Unread, with_part
+from stepwatch.collector.state.restarts import Restart, redone_of, restarts_of
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
 from stepwatch.signals.wire import Segment
@@ -227,20 +228,30 @@ class LiveJob:
         return [runs[number, len(self.attempts[number].runs)] for number in sorted(self.attempts)]
 
     def runs(self) -> dict[RunKey, tuple[Attempt, int | None]]:
-        """Return all runs in order, each with a later one's resume step, or None."""
-        runs: list[tuple[RunKey, tuple[Attempt, int | None]]] = []
-        earliest: int | None = None
-        for number in sorted(self.attempts, reverse=True):
-            attempt = self.attempts[number]
-            for place, run in reversed([*enumerate([*attempt.runs, attempt])]):
-                runs.append(((number, place), (run, earliest)))
-                steps = [step for step in (restart_step(run), earliest) if step is not None]
-                earliest = min(steps, default=None)
-        return dict(runs[::-1])
+        """Return all runs in order, each with the first step that a later run did again, or None.
 
+        Where that step is not known, it is the greatest one that is possible.
+        """
+        runs = self._runs()
+        redone = redone_of(restarts_of([run for _, run in runs]))
+        return {key: (run, step) for (key, run), step in zip(runs, redone, strict=True)}
 
-def restart_step(attempt: Attempt) -> int | None:
-    """Return the step from which an attempt redoes earlier steps; None before its first."""
-    if attempt.lifecycle.resumed_from is not None:
-        return attempt.lifecycle.resumed_from
-    return attempt.steps.history.first if len(attempt.steps.history) else None
+    def restarts(self) -> list[tuple[RunKey, Attempt, Restart]]:
+        """Return all runs in order, each with where it continues."""
+        runs = self._runs()
+        restarts = restarts_of([run for _, run in runs])
+        return [(key, run, restart) for (key, run), restart in zip(runs, restarts, strict=True)]
+
+    @property
+    def redone_unknown(self) -> set[RunKey]:
+        """The runs before a run that counts from zero again, whose checkpoint is not known."""
+        restarts = self.restarts()
+        uncertain = [place for place, entry in enumerate(restarts) if not entry[2].is_certain]
+        return {key for key, _, _ in restarts[: max(uncertain, default=0)]}
+
+    def _runs(self) -> list[tuple[RunKey, Attempt]]:
+        return [
+            ((number, place), run)
+            for number in sorted(self.attempts)
+            for place, run in enumerate([*self.attempts[number].runs, self.attempts[number]])
+        ]

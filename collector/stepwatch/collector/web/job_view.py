@@ -101,7 +101,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     checkpoints = {
         step: item for run, _ in job.ordered() for step, item in run.checkpoints.by_step.items()
     }
-    resumes = job_resumes(job)
+    resumes, unknown = job_resumes(job), job.redone_unknown
     incidents = sorted(verdicts.incidents.values(), key=lambda item: (item.opened_at, item.id))
     return {
         **job_line(job, verdicts, now),
@@ -118,7 +118,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
                 "first_step": run.steps.history.first,
                 "steps": len(run.steps.history),
                 "resume": resumes.get(run.number),
-                "redone_from": lost,
+                "redone_from": None if (run.number, len(run.runs)) in unknown else lost,
             }
             for run, lost in job.ordered()
         ],

@@ -35,7 +35,7 @@ def data_order(resume: Resume) -> DataOrder:
 
     An epoch alone shows a restart, but no continuation: its order may have begun again.
     """
-    after = _first(resume.attempt)
+    after = {step + resume.shift: at for step, at in _first(resume.attempt).items()}
     if not after:
         return DataOrder.UNKNOWN
     follows = next((_follows(after, run) for run, _ in resume.earlier if _newest(run)), None)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.job import LiveJob, restart_step
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.restarts import Restart
 from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS, WARMUP_STEPS
 from stepwatch.signals.arrays import Vector
 
@@ -16,14 +17,16 @@ from stepwatch.signals.arrays import Vector
 class Resume(NamedTuple):
     """An attempt that continues from `step`.
 
-    `earlier` are the runs before it, newest first, each with the first of its steps that a run up
-    to this one did again. `oldest` is the job's first run that is known.
+    `earlier` are the runs before it with numbers like `step`, newest first, each with the first of
+    its steps that a run up to this one did again. `oldest` is the job's first run that is known.
+    `shift` is what the attempt's own numbers lack if it counts from zero again.
     """
 
     attempt: Attempt
     step: int
     earlier: Sequence[tuple[Attempt, int]]
     oldest: Attempt
+    shift: int = 0
 
     @property
     def path(self) -> str:
@@ -55,28 +58,33 @@ class Resume(NamedTuple):
 
 
 def resumes_of(job: LiveJob) -> dict[int, Resume]:
-    """Return the resume of each attempt that reported one, by the attempt's number."""
-    runs = [(number, run) for (number, _), (run, _) in job.runs().items()]
+    """Return the resume of each attempt that reported one or loaded a known save, by its number."""
+    restarts = [(run, restart) for _, run, restart in job.restarts()]
     resumes = {}
-    for place, (number, run) in enumerate(runs):
-        step = run.lifecycle.resumed_from
-        if step is not None and job.attempts[number] is run:
-            earlier = _earlier([other for _, other in runs[:place]], step)
-            resumes[number] = Resume(run, step, earlier, runs[0][1])
+    for place, (run, restart) in enumerate(restarts):
+        anew = restart.series != restart.base
+        known = restart.is_certain and (anew or run.lifecycle.resumed_from is not None)
+        if known and restart.step is not None and job.attempts[run.number] is run:
+            earlier = _earlier(restarts[:place], restart.base, restart.step)
+            shift = restart.step - run.steps.history.first if anew else 0
+            resumes[run.number] = Resume(run, restart.step, earlier, restarts[0][0], shift)
     return resumes
 
 
-def _earlier(runs: Sequence[Attempt], step: int) -> list[tuple[Attempt, int]]:
-    """Return the runs newest first, each with the first of its steps that was done again.
+def _earlier(
+    restarts: Sequence[tuple[Attempt, Restart]], series: int, step: int
+) -> list[tuple[Attempt, int]]:
+    """Return the runs of one series, newest first, each with its first step that was done again.
 
     Runs of the steps 0 to 40, 20 to 30, and a resume from 25: the second counts before step 25, the
     first before step 20.
     """
     earlier = []
-    for run in reversed(runs):
-        earlier.append((run, step))
-        restart = restart_step(run)
-        step = step if restart is None else min(step, restart)
+    for run, restart in reversed(restarts):
+        if restart.series == series:
+            earlier.append((run, step))
+        if restart.base == series and restart.step is not None:
+            step = min(step, restart.step)
     return earlier
 
 

@@ -24,6 +24,7 @@ def rate_continued(resume: Resume) -> bool | None:
     beyond that may be a step in its schedule, unless the rates begin as in the job's first steps.
     """
     steps, rates = _first(resume.attempt)
+    steps = steps + resume.shift
     if not len(steps):
         return None
     for run, _ in resume.earlier:

@@ -73,5 +73,7 @@ def losses_of(job: LiveJob) -> tuple[Integers, Vector]:
         losses.append(np.where(rows["reported"] >= expected, rows["loss"], np.nan))
     if len(steps) == 1:  # nearly always: nothing to concatenate
         return steps[0], losses[0]
-    newest = slice(-HISTORY_STEPS, None)
-    return np.concatenate(steps)[newest], np.concatenate(losses)[newest]
+    numbers = np.concatenate(steps)
+    anew = np.flatnonzero(np.diff(numbers) <= 0)  # a trainer that counts from zero again
+    newest = slice(max(len(numbers) - HISTORY_STEPS, int(anew[-1]) + 1 if len(anew) else 0), None)
+    return numbers[newest], np.concatenate(losses)[newest]

@@ -22,6 +22,9 @@ MAX_CHECKPOINTS = 10_000
 """Maximum number of checkpoints per attempt; the first recorded ones are dropped first."""
 
 
+KEPT_CHECKPOINTS = 100
+"""Maximum number of checkpoints that remain of a run once a later run with its number makes steps.
+"""
 MAX_FILES = 16_384
 """Maximum number of paths per attempt whose states are held; the first steps are dropped first."""
 
@@ -93,6 +96,12 @@ class Checkpoints(Tracker):
     def cells(self) -> int:
         """Number of paths whose state is held."""
         return sum(map(len, self.files.values()))
+
+    def keep_newest(self) -> None:
+        """Keep the newest `KEPT_CHECKPOINTS`, without the states of their paths."""
+        newest = sorted(self.by_step)[-KEPT_CHECKPOINTS:]
+        self.by_step = {step: self.by_step[step] for step in newest}
+        self.in_flight, self.files = CheckpointsInFlight(), {}
 
     def _verify(self, rows: Rows) -> Counter[str]:
         """Fold in VERIFICATION rows; a checkpoint verified once all its known paths did."""

@@ -19,6 +19,7 @@ _OF_OTHERS = (
     LifecycleEvent.LINK,
     LifecycleEvent.FACT,
     LifecycleEvent.CHECKPOINT_PATH,
+    LifecycleEvent.LOADED_PATH,
 )
 _TAKEN = [event.value for event in LifecycleEvent if event not in _OF_OTHERS]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from stepwatch.collector.quantities import seconds
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
+from stepwatch.collector.state.restarts import is_resume
 from stepwatch.collector.statistics.intervals import poisson_interval, share_interval
 from stepwatch.signals.records import LifecycleEvent, StepFlag
 
@@ -37,7 +38,8 @@ def resume_success(facts: JobFacts) -> Reading:
 
     An attempt that has just begun counts for neither.
     """
-    resumed = [run for run, _ in facts.runs if run.lifecycle.resumed_from is not None]
+    runs = [run for run, _ in facts.runs]
+    resumed = [run for place, run in enumerate(runs) if is_resume(run, runs[:place])]
     reached = sum(len(run.steps.history) > 0 for run in resumed)
     failed = sum(
         not len(run.steps.history) and (run.outcome.failed or run.outcome.is_over)
@@ -85,6 +87,8 @@ def _gaps(facts: JobFacts) -> Iterator[float]:
 
 def lost_steps(facts: JobFacts) -> Reading:
     """Count the finished steps that were done again, over all attempts."""
+    if facts.job.redone_unknown:
+        return unknown("an attempt counts from step 0 again, from a checkpoint that is not known")
     lost = 0
     for run, redone_from in facts.runs:
         history = run.steps.history
@@ -118,7 +122,7 @@ SLIS = (
         weight="resumes",
         expected="1",
         trap="few events: look at the interval",
-        needs="Watch.resumed, and steps",
+        needs="a first step beyond 1, Watch.resumed, or a load of a known save; and steps",
         measure=resume_success,
     ),
     RunSli(
@@ -166,7 +170,7 @@ SLIS = (
         weight="steps",
         expected="at most two intervals between saves, each time",
         trap="known at the resume only",
-        needs="steps, and the step resumed from",
+        needs="steps, and the step resumed from or the checkpoint loaded",
         measure=lost_steps,
     ),
 )

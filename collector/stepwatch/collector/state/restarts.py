@@ -1,0 +1,106 @@
+"""Where each run of a job continues: in the steps of an earlier run, or in a series of its own.
+
+A trainer that restores its step counter continues the numbers of the earlier runs. One that does
+not counts from zero again after a resume, too: then the save that it loaded shows where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.trackers.loaded_paths import LoadedPaths
+
+_FIRST_STEP = 1
+"""Loops count from 0 or from 1, so a run that begins there has not restored its counter."""
+
+
+class Restart(NamedTuple):
+    """The numbers of one run's steps, and the step of earlier runs from which it does them again.
+
+    Runs with one `series` number their steps alike. `step` is a number of the series `base`; None
+    before a run's first step. Without `is_certain` it is the greatest one that is possible.
+    """
+
+    series: int
+    base: int
+    step: int | None
+    is_certain: bool = True
+
+
+def restart_step(attempt: Attempt) -> int | None:
+    """Return an attempt's first step, as reported or as seen; None before it."""
+    if attempt.lifecycle.resumed_from is not None:
+        return attempt.lifecycle.resumed_from
+    return attempt.steps.history.first if len(attempt.steps.history) else None
+
+
+def restarts_of(runs: Sequence[Attempt]) -> list[Restart]:
+    """Return where each run continues; `runs` are in order.
+
+    A run of the steps 0 to 180 saved at 100 and at 160. A run that begins at step 160 has the same
+    series. One that begins at step 0 has a series of its own: if it loaded the save of step 100, it
+    does the steps from there on again, and if no load was seen, those from 160 on at least.
+    """
+    restarts: list[Restart] = []
+    series = 0
+    for place, run in enumerate(runs):
+        step = restart_step(run)
+        loaded = saved = None
+        if run.lifecycle.resumed_from is None and step is not None and step <= _FIRST_STEP:
+            loaded = loaded_save(run, runs[:place])
+            saved = loaded or _newest_save(runs[:place])
+        if saved is None:
+            restarts.append(Restart(series, series, step))
+            continue
+        series += 1
+        base = restarts[saved.place].series
+        restarts.append(Restart(series, base, saved.step, is_certain=loaded is not None))
+    return restarts
+
+
+def redone_of(restarts: Sequence[Restart]) -> list[int | None]:
+    """Return the first step of each run that a later run did again; None without one."""
+    earliest: dict[int, int] = {}
+    redone: list[int | None] = []
+    for restart in reversed(restarts):
+        redone.append(earliest.get(restart.series))
+        if restart.step is None:
+            continue
+        known = earliest.get(restart.base, restart.step)
+        earliest[restart.base] = min(known, restart.step)
+        earliest |= dict.fromkeys(range(restart.base + 1, restart.series), 0)
+    return redone[::-1]
+
+
+class Save(NamedTuple):
+    """A save of an earlier run: the run's place in order, and the save's step."""
+
+    place: int
+    step: int
+
+
+def is_resume(run: Attempt, earlier: Sequence[Attempt]) -> bool:
+    """Return whether a run reported a resume, or loaded a save of the runs before it."""
+    return run.lifecycle.resumed_from is not None or loaded_save(run, earlier) is not None
+
+
+def loaded_save(run: Attempt, earlier: Sequence[Attempt]) -> Save | None:
+    """Return the newest save in `earlier` whose path, or a file in it, a run loaded; else None."""
+    paths = run.tracker(LoadedPaths).paths()
+    for place in reversed(range(len(earlier)) if paths else ()):
+        for step, saved in sorted(earlier[place].checkpoints.by_step.items(), reverse=True):
+            folder = f"{saved.path}/"
+            if saved.path and any(path == saved.path or path.startswith(folder) for path in paths):
+                return Save(place, step)
+    return None
+
+
+def _newest_save(runs: Sequence[Attempt]) -> Save | None:
+    """Return the newest save of the newest run with one; None without any."""
+    for place in reversed(range(len(runs))):
+        steps = [step for step in runs[place].checkpoints.by_step if step > _FIRST_STEP]
+        if steps:
+            return Save(place, max(steps))
+    return None
