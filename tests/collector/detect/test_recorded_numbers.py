@@ -11,9 +11,9 @@ from stepwatch.collector.detect.finding import Evidence
 from stepwatch.collector.detect.recorded_numbers import recorded_numbers
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
-from stepwatch.signals.records import Fact, Kind
+from stepwatch.signals.records import Fact, Kind, LifecycleEvent
 from stepwatch.signals.wire import Rows
-from tests.collector.made import JOB, fact_rows, segment, state_rows, step_rows
+from tests.collector.made import JOB, fact_rows, lifecycle_rows, segment, state_rows, step_rows
 from tests.collector.state.trackers.metrics.test_metrics import metric_rows, name_rows
 
 WORLD, STEPS, STEP = 4, 80, 72
@@ -21,6 +21,7 @@ WORLD, STEPS, STEP = 4, 80, 72
 
 def evidence_of(
     change: Callable[[Rows], None] = lambda rows: None,
+    resumed: int | None = None,
     **metrics: Callable[[int, int], float],
 ) -> dict[str, Evidence]:
     """The evidence by name on a run whose metrics have these values by step and rank."""
@@ -29,6 +30,9 @@ def evidence_of(
     change(rows)
     tables = {Kind.STEP: rows, Kind.RANK_STATE: state_rows(ranks, WORLD, 16.0)}
     tables[Kind.LIFECYCLE] = fact_rows(Fact("config.data.seed", "17"))
+    if resumed is not None:
+        life = lifecycle_rows(LifecycleEvent.RESUME, ranks, resumed)
+        tables[Kind.LIFECYCLE] = np.concatenate([tables[Kind.LIFECYCLE], life])
     names = dict(enumerate(metrics, 1))
     if names:
         tables[Kind.METRIC_NAME] = name_rows(names)
@@ -47,6 +51,12 @@ def test_a_trainer_that_records_no_metric_has_norm_tokens_and_seed() -> None:
     assert evidence.keys() == {"gradient norm", "tokens of the batch", "seed"}
     assert (evidence["seed"].text, evidence["seed"].against) == ("17", "config.data.seed")
     assert evidence["gradient norm"][1:4] == (1.0, "", "median of the steps before 1")
+
+
+def test_a_resume_shortly_before_is_evidence() -> None:
+    assert evidence_of(resumed=STEP)["resume"].text == f"from step {STEP}"
+    assert "resume" not in evidence_of(resumed=STEP - 40)
+    assert "resume" not in evidence_of(resumed=STEP + 1)
 
 
 def test_a_gradient_norm_that_grew_stands_beside_the_median_before() -> None:

@@ -28,7 +28,7 @@ _HELD = {"loss_scale": "loss scale", "epoch": "epoch", "shard": "data shard"}
 
 
 def recorded_numbers(context: DetectionContext, step: int) -> list[Evidence]:
-    """Return evidence on a step: rates, norm, loss scale, tokens, data position, seed.
+    """Return evidence on a step: rates, norm, loss scale, tokens, data position, seed, resume.
 
     Numbers that the trainer does not record are left out.
     """
@@ -39,6 +39,7 @@ def recorded_numbers(context: DetectionContext, step: int) -> list[Evidence]:
         *_sample(context, step),
         *_tokens(context, step),
         *_seed(context),
+        *_resume(context, step),
     ]
 
 
@@ -147,6 +148,14 @@ def _seed(context: DetectionContext) -> Iterator[Evidence]:
         if name.rpartition(".")[2] == "seed":
             yield text_evidence("seed", value, name)
             return
+
+
+def _resume(context: DetectionContext, step: int) -> Iterator[Evidence]:
+    """Yield the resume that is at most `BEFORE_STEPS` back: it may not have restored everything."""
+    resumed = context.attempt.lifecycle.resumed_from
+    if resumed is not None and 0 <= step - resumed < BEFORE_STEPS:
+        path = context.attempt.lifecycle.resumed_path
+        yield text_evidence("resume", f"from step {resumed}{path and ', '}{path}", "shortly before")
 
 
 def metric_index(context: DetectionContext, name: str) -> int | None:
