@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from tests.waiting import until
 pytest.importorskip("torch", reason="the trainers need torch")
 
 SCRIPT = Path(__file__).parent / "scripts" / "resumed_loop.py"
-SAVED = 60
+SAVED, KILLED = 60, 75
 LONG = pytest.mark.long(
     "tests/e2e/test_resumes.py::test_a_loop_that_restores_nothing_does_not_continue",
     "tests/collector/analysis/test_resumes.py::test_a_rate_that_follows_its_schedule_continued",
@@ -71,6 +72,63 @@ def test_a_loop_that_restores_nothing_does_not_continue(services: Services) -> N
     assert resume["loss_after"] > 1.5 * resume["loss_before"]
     assert resume["learning_rate_continued"] is False
     assert resume["data_order"] == "restarted"
+
+
+def run_without_code(services: Services, job: str) -> int:
+    """Run the loop by SGD, whose state counts no steps, without a line of code for stepwatch."""
+    folder = services.folder / job
+    folder.mkdir(exist_ok=True)
+    words = [
+        *(sys.executable, "-m", "stepwatch.cli", "run", "--job", job, "--"),
+        *(sys.executable, str(SCRIPT), "--folder", str(folder)),
+        *("--restore", "model,optimizer,rate,data", "--optimizer", "SGD"),
+    ]
+    ended = subprocess.run(
+        words, env=services.environ, capture_output=True, timeout=120, check=False
+    )
+    return ended.returncode
+
+
+@LONG
+def test_a_loop_that_counts_from_zero_again_redoes_what_its_checkpoint_lacks(
+    services: Services,
+) -> None:
+    job = "counts-anew"
+    for state, code in (("failed", 137), ("finished", 0)):
+        assert run_without_code(services, job) in (code, -9)
+        until(f"{job} has {state}", functools.partial(has_state, services, job, state))
+
+    def lost() -> dict[str, Any] | None:
+        answer = services._get(f"/v1/jobs/{job}/slis")["slis"]
+        slis = {sli["name"]: sli for sli in answer}
+        return slis["lost-steps"] if slis["lost-steps"]["value"] else None
+
+    assert until("the lost steps are known", lost)["value"] == KILLED - SAVED
+    resume = (services.job(job) or {})["attempts"][-1]["resume"]
+    assert resume["step"] == SAVED
+    assert resume["path"] == str(services.folder / job / f"step-{SAVED}.pt")
+    assert resume["learning_rate_continued"] is True
+
+
+@LONG
+def test_a_checkpoint_that_cannot_be_loaded_is_one_incident_over_all_tries(
+    services: Services,
+) -> None:
+    job, place = "cut-short", services.folder / "cut-short" / f"step-{SAVED}.pt"
+    run_without_code(services, job)
+    until(f"{job} has failed", functools.partial(has_state, services, job, "failed"))
+    os.truncate(place, place.stat().st_size // 2)
+
+    def failed() -> list[dict[str, Any]]:
+        words = f"the resume from step {SAVED} ({place}) failed"
+        return [item for item in services.incidents(job) if words in item["summary"]]
+
+    for _ in range(2):
+        assert run_without_code(services, job) == 1
+        until("the failed resume is an incident", failed)
+    (incident,) = failed()
+    assert (incident["kind"], incident["cause"]) == ("rank-failed", "failed-resume")
+    assert "RuntimeError" in incident["summary"]
 
 
 @LONG

@@ -11,6 +11,8 @@ from stepwatch.signals.names import Cause, FindingKind
 
 NO_RANK = -1
 """Rank number in a finding that names no rank."""
+RESUME = "resume"
+"""Subject of a finding on a resume that failed; attempts that try again have one incident."""
 LOST_SHARE = "share of the time lost"
 """Evidence on a finding's cost with its interval: better than an estimate from a few steps."""
 

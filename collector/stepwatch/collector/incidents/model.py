@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
-from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.finding import RESUME, Finding
 from stepwatch.collector.quantities import json_value
 from stepwatch.collector.slo.asked.rates import Price
 
@@ -153,5 +153,7 @@ def runbook_values(document: dict[str, Any]) -> dict[str, str]:
 
 def key_of(moment: Moment, finding: Finding) -> str:
     """Return an incident's key: two findings with one key are one incident."""
+    if finding.subject == RESUME:  # one incident over all attempts, whichever rank fails first
+        return f"{moment.job}/{finding.kind.value}/{RESUME}"
     subject = f"/{finding.subject}" if finding.subject else ""
     return f"{moment.job}/{moment.attempt}/{finding.kind.value}/{finding.rank}{subject}"

@@ -105,6 +105,7 @@ def seen_again(incident: Incident, finding: Finding, moment: Moment) -> Incident
     return replace(
         incident,
         state=OPEN,
+        attempt=moment.attempt,
         resolved_at=None,
         node=finding.node or incident.node,
         phase=finding.phase if changes else incident.phase,

@@ -86,6 +86,8 @@ class Cause(StrEnum):
     MISSING_FILE = "missing-file"
     IMPORT_ERROR = "import-error"
     CHECKPOINT_MISMATCH = "checkpoint-mismatch"
+    # It loaded a checkpoint of this job, and ended before its first step for another reason.
+    FAILED_RESUME = "failed-resume"
     ASSERTION = "assertion"
     ACCESS_DENIED = "access-denied"
     RATE_LIMITED = "rate-limited"

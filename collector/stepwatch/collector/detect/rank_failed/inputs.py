@@ -16,6 +16,7 @@ from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import LifecycleEvent, phase_name
 
 from . import detector
+from .resumes import with_resume
 
 _NOT_FINISHED = (LifecycleEvent.FAILURE, LifecycleEvent.INTERRUPT)
 
@@ -35,7 +36,8 @@ def find(context: DetectionContext) -> list[Finding]:
             return []
         silent = _silent_nodes(context, began, _stood_seconds(attempt, on_theirs))
     preempted = _is_preempted(attempt, limits.preempted_seconds)
-    return detector.detect(ends, attempt.world, preempted, context.wall_s, limits, silent)
+    findings = detector.detect(ends, attempt.world, preempted, context.wall_s, limits, silent)
+    return [with_resume(context, finding) for finding in findings]
 
 
 def _age(context: DetectionContext, end: detector.RankEnd) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from stepwatch.collector.detect.context import DetectionContext
-from stepwatch.collector.detect.finding import Finding
+from stepwatch.collector.detect.finding import RESUME, Finding
 from stepwatch.collector.detect.node_fault import present_faults
 from stepwatch.collector.detect.registry import (
     Detector,
@@ -132,6 +132,7 @@ def advanced_incidents(
     context, preceding_run = observation.context, findings.preceding_run
     incidents = observation.previous.incidents_on(observation.clocks)
     earlier = _incidents_of_preceding_run(incidents, preceding_run, failure_kinds(detectors))
+    earlier = {} if _resume_failed(findings.current) else earlier
     moment = replace(
         _moment(observation, context),
         frozen=not (context.observes_any or findings.failed or observation.ended),
@@ -140,7 +141,7 @@ def advanced_incidents(
     )
     current = [incident for incident in incidents.values() if incident.id not in earlier]
     moved = advance(current, findings.current, moment)
-    if preceding_run is not None:
+    if preceding_run is not None and not _resume_failed(findings.current):
         moved += advance(
             earlier.values(), findings.preceding_findings, _moment(observation, preceding_run)
         )
@@ -168,6 +169,11 @@ def evaluate_stages(
         owners=observation.objectives.owners,
     )
     return Evaluation(observation, slices, findings, incidents, accounts, account_days)
+
+
+def _resume_failed(findings: Iterable[Finding]) -> bool:
+    """Return whether the newest attempt failed to resume: that follows earlier tries."""
+    return any(finding.subject == RESUME for finding in findings)
 
 
 def _failures(run: DetectionContext | None, detectors: Sequence[Detector]) -> list[Finding]:
