@@ -31,6 +31,14 @@ maintenance:
     why: new firmware on the switches
     classes: [production]
 """
+PROFILED = """
+  research:
+    slos: [goodput]
+    profile_incidents: [straggler, launch-bound]
+  "*":
+    slos: [goodput]
+    profile_incidents: [data-skew]
+"""
 
 
 @pytest.fixture
@@ -69,6 +77,33 @@ def test_documents_and_a_site_file(folder: Path, tmp_path: Path) -> None:
     assert until - first == 2 * 3600
     assert not objectives.without("research")
     assert not read_objectives(folder).planned
+
+
+def test_profiles_of_incidents_are_off_until_a_class_names_some(
+    folder: Path, tmp_path: Path
+) -> None:
+    site = tmp_path / "site.yaml"
+    assert read_objectives().profiled == {} == read_objectives(folder).profiled
+    site.write_text(SITE.replace("maintenance:", PROFILED + "maintenance:"))
+    objectives = read_objectives(folder, site)
+    assert objectives.profiled_for("research") == {"straggler", "launch-bound"}
+    assert objectives.profiled_for("unlisted") == {"data-skew"}
+    assert objectives.profiled_for("production") == frozenset()
+    assert "profiles of classes changed" in objectives.changes_since(read_objectives(folder))
+
+
+def test_an_incident_that_names_no_slow_rank_is_refused(folder: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text(
+        SITE.replace("maintenance:", PROFILED + "maintenance:").replace("launch-bound", "hang")
+    )
+    (line,) = refused(folder, site)
+    assert "no rank is profiled for 'hang'" in line and "straggler" in line
+    site.write_text(
+        SITE.replace("maintenance:", PROFILED + "maintenance:").replace("[data-skew]", "data-skew")
+    )
+    (line,) = refused(folder, site)
+    assert "write a list of incidents, such as [straggler, launch-bound]" in line
 
 
 def test_planned_spans_that_touch_are_one() -> None:

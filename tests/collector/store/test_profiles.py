@@ -11,7 +11,13 @@ import pytest
 import sqlalchemy as sa
 
 from stepwatch.collector.store import Store, schema
-from stepwatch.collector.store.profiles import Profiles, ProfileState, Wanted, requests
+from stepwatch.collector.store.profiles import (
+    DayOfProfiles,
+    Profiles,
+    ProfileState,
+    Wanted,
+    requests,
+)
 from stepwatch.signals.errors import StoreError
 from tests.collector.store.test_response import Time
 
@@ -38,8 +44,9 @@ def test_a_request_collects_two_traces_and_their_comparison(opened: Store) -> No
         (5, "gpu-01", len(TRACE)),
     ]
     assert box.open_requests() == []
-    (listed,) = box.compared(["llama", "other"])
+    (listed,) = box.newest(["llama", "other"])
     assert (listed.id, listed.sentence, listed.comparison) == (added.id, "aten::mm 2.1x", None)
+    assert box.newest(["other"]) == []
     box.close(added.id, "a later result changes nothing")
     assert box.get(added.id) == compared
 
@@ -50,7 +57,7 @@ def test_a_reason_fails_the_request(opened: Store) -> None:
     failed = opened.profiles.get(added.id)
     assert failed is not None and failed.state is ProfileState.FAILED
     assert failed.sentence == "rank 5: the trainer profiles already"
-    assert opened.profiles.compared(["llama"]) == [] == opened.profiles.open_requests()
+    assert opened.profiles.open_requests() == []
     with pytest.raises(StoreError, match="closed"):
         opened.profiles.add_trace(added.id, 4, TRACE)
 
@@ -79,6 +86,7 @@ def test_an_old_request_expires_and_makes_place(opened: Store) -> None:
     clock.seconds += 1.0
     expired = box.get(first.id)
     assert expired is not None and expired.state is ProfileState.EXPIRED
+    assert "no answer came in time" in expired.sentence
     with pytest.raises(StoreError, match="closed"):
         box.add_trace(first.id, 5, TRACE)
     second = box.add(WANTED)
@@ -98,6 +106,45 @@ def test_a_day_has_a_limited_number_of_requests(
         box.add(WANTED)
     clock.seconds += 86_400.0
     box.add(WANTED)
+
+
+def test_an_incident_has_one_request_of_the_collector(opened: Store) -> None:
+    clock = Time()
+    box = Profiles(opened.engine, clock)
+    box.close(box.add(WANTED, 100).id, "no excess", COMPARISON)
+    with pytest.raises(StoreError, match="the incident has a profile"):
+        box.add(WANTED._replace(incidents=["other", "c0ffee"]), 100)
+    clock.seconds += 3 * 86_400.0
+    with pytest.raises(StoreError, match="the incident has a profile"):
+        box.add(WANTED, 100)
+    box.add(WANTED._replace(job="other"), 100)
+    box.add(WANTED)  # an operator may ask again
+
+
+def test_profiled_steps_of_a_day_are_limited(opened: Store) -> None:
+    clock = Time()
+    box = Profiles(opened.engine, clock)
+    box.close(box.add(WANTED._replace(incidents=[])).id, "no excess", COMPARISON)
+    with pytest.raises(StoreError, match="llama had 3 profiled steps in a day"):
+        box.add(WANTED, 5)
+    clock.seconds += 86_400.0
+    box.add(WANTED, 5)
+
+
+def test_requests_of_a_day_are_counted_by_outcome(opened: Store) -> None:
+    clock = Time()
+    box = Profiles(opened.engine, clock)
+    box.add(WANTED)
+    clock.seconds += requests.EXPIRY_SECONDS
+    box.add_trace(box.add(WANTED).id, 5, b"", "the trainer profiles already")
+    box.close(box.add(WANTED).id, "the traces were not compared")
+    for _ in range(2):
+        box.close(box.add(WANTED).id, "no excess", {**COMPARISON, "step_seconds": 0.5})
+    box.add(WANTED)
+    counts = {"asked": 1, "compared": 2, "no-trace": 1, "not-compared": 1, "expired": 1}
+    assert box.of_day() == DayOfProfiles(counts, 3.0)
+    clock.seconds += 86_400.0
+    assert box.of_day() == DayOfProfiles(dict.fromkeys(counts, 0), 0.0)
 
 
 def test_old_requests_and_traces_go(opened: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,8 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
     absent |= {names.COLLECTOR_OTLP_POINTS.name}
     absent |= {names.COLLECTOR_NOTICES_SENT.name, names.COLLECTOR_NOTICES_OLDEST.name}
     absent |= {names.COLLECTOR_SILENCE_OLDEST.name}
+    # A thread beside the web server counts profiles.
+    absent |= {names.COLLECTOR_PROFILES.name, names.COLLECTOR_PROFILED_SECONDS.name}
     # Nobody describes its model and the peak of its devices, and no rank reports a collective.
     absent |= {names.JOB_PEAK_TOKENS.name, names.JOB_COLLECTIVE.name}
     # Its budget is not evaluated yet.

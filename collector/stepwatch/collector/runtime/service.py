@@ -16,7 +16,7 @@ from stepwatch.collector.runtime import restore, snapshots
 from stepwatch.collector.runtime.answers import Answers, Unfinished
 from stepwatch.collector.runtime.comparisons import Comparisons
 from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
-from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
+from stepwatch.collector.runtime.evaluation.verdicts import OpenIncidents, Verdicts
 from stepwatch.collector.runtime.notifier import Notifiers
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
@@ -34,6 +34,7 @@ from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.leases import Leases
 from stepwatch.collector.store.outages.outage import Outage
+from stepwatch.collector.store.profiles import DayOfProfiles
 from stepwatch.signals.clock import NANOSECONDS, Clock, SystemClock
 from stepwatch.signals.errors import LeaseLostError, StoreError
 from stepwatch.signals.wire import Segment
@@ -79,6 +80,8 @@ class Service:
         self.asked_pace = AskedPace()
         self.store = store
         self.nodes = FleetReader(store, self.clock)
+        self.profiles_of_day: DayOfProfiles | None = None
+        """Requests of the last day; None before the first reading, and while the store is down."""
         self.comparisons = Comparisons(store.profiles)
         self.state = LiveState()
         self._evaluator = Evaluator(store, objectives or read_objectives(), self.clock)
@@ -231,6 +234,14 @@ class Service:
         """
         local_jobs = {job.name for job in self.state.jobs() if self.tenancy.may_show(job)}
         return self.shared_views.read_all(view, local_jobs | self.withheld().keys())
+
+    def open_incidents(self) -> list[OpenIncidents]:
+        """Return the open incidents of the jobs evaluated here; it waits for no evaluation."""
+        held = [
+            OpenIncidents(name, verdicts.job_class, verdicts.open_incidents())
+            for name, verdicts in self._evaluator.verdicts.copy().items()
+        ]
+        return [incidents for incidents in held if incidents.incidents]
 
     def withheld(self) -> Mapping[str, Withheld]:
         """Return known and stored jobs that are not evaluated, by name."""

@@ -170,14 +170,14 @@ class Api:
         return _json({**document, "incidents": with_responses(document["incidents"], *responses)})
 
     def _responses_of(self, job: str) -> _Responses | None:
-        """Return the notes on a job's incidents, the active silences, and its compared profiles.
+        """Return the notes on a job's incidents, the active silences, and its profiles.
 
         Returns None without any, or if the store is down: the job is served all the same.
         """
         store = self._service.store
         try:
             notes, silences = store.notes.of_job(job), store.silences.in_force()
-            profiles = store.profiles.compared([job])
+            profiles = store.profiles.newest([job])
         except sa.exc.SQLAlchemyError:
             return None
         return (notes, silences, profiles) if notes or silences or profiles else None

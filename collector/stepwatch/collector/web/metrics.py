@@ -25,6 +25,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.live import QUARANTINED, RESTORING
 from stepwatch.collector.state.trackers.checkpoints import failures_in_a_row
 from stepwatch.collector.state.trackers.shared_name import SharedName
+from stepwatch.collector.store.profiles import DayOfProfiles
 from stepwatch.collector.store.upkeep.counts import Upkeep
 from stepwatch.collector.web.exported.families import Sample, Value, counter, gauge
 from stepwatch.collector.web.exported.newest_steps import newest_steps
@@ -77,6 +78,7 @@ class JobExporter:
         yield gauge(names.COLLECTOR_UNDECODED, [((), self._service.ingest.undecoded)])
         yield from _notices(self._service.notifier)
         yield from _upkeep(self._service.store.upkeep)
+        yield from _profiles(self._service.profiles_of_day)
         for families in zip(_families([], 0.0), *shown, strict=True):
             families[0].samples = [sample for family in families for sample in family.samples]
             yield families[0]
@@ -139,6 +141,12 @@ def _nodes(fleet: Fleet | None) -> Iterator[Metric]:
 def _upkeep(upkeep: Upkeep) -> Iterator[Metric]:
     yield gauge(names.COLLECTOR_RETENTION_TIME, [((), upkeep.retention_s)])
     yield counter(names.COLLECTOR_OBJECT_FAILURES, [((), upkeep.object_failures)])
+
+
+def _profiles(day: DayOfProfiles | None) -> Iterator[Metric]:
+    outcomes = {} if day is None else day.outcomes
+    yield gauge(names.COLLECTOR_PROFILES, [((name,), n) for name, n in outcomes.items()])
+    yield gauge(names.COLLECTOR_PROFILED_SECONDS, [((), None if day is None else day.seconds)])
 
 
 def _progress(jobs: Jobs, now: float) -> Iterator[Metric]:

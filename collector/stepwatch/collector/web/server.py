@@ -35,6 +35,7 @@ from stepwatch.collector.web.connections import (
     TimedProtocol,
     connections_allowed,
 )
+from stepwatch.collector.web.profiles import IncidentProfiles
 from stepwatch.collector.web.runbook_view import ReadRunbook
 from stepwatch.signals.errors import StepwatchError
 
@@ -162,6 +163,9 @@ def serve(
         target=compactor.run, args=(compaction or Compaction(), service.clock), name="compaction"
     )
     compacting.start()
+    profiles = IncidentProfiles(service)
+    profiling = threading.Thread(target=profiles.run, args=(stopping.wait,), name="profiles")
+    profiling.start()
     refresh = [reloadable.refresh for reloadable in (tokens, certificate) if reloadable is not None]
     rereading = threading.Thread(target=follow, args=(refresh, stopping.wait), name="rereading")
     rereading.start()
@@ -177,6 +181,7 @@ def serve(
         evaluation.join()
         removal.join()
         compacting.join()
+        profiling.join()
         rereading.join()
         service.store.close()
     if server.interrupted:

@@ -106,9 +106,10 @@ def _intake() -> Section:
     intake = Metadata("Records and segments", "Read by agents; stored, by verdict.", "eps", 12)
     clients = Metadata("Connections", "Open, closed early, and requests refused.", "none", 12)
     age = Metadata(
-        "Since retention", "Since it last went through the whole store.", "s", 24,
+        "Since retention", "Since it last went through the whole store.", "s", 12,
         "it has not been through the store since the collector began",
     )  # fmt: skip
+    profiles = Metadata("Profiles", "Requested within a day, by outcome; their time.", "none", 12)
     reason = names.COLLECTOR_REFUSED_REQUESTS.labels[0]
     refused = fleet.rise_of_all(names.COLLECTOR_REFUSED_REQUESTS, reason)
     return Section(
@@ -129,6 +130,11 @@ def _intake() -> Section:
                 Line(refused, f"refused: {legend(reason)}"),
             ),
             number(age, Line(f"time() - {fleet.of_all(names.COLLECTOR_RETENTION_TIME)}")),
+            lines(
+                profiles,
+                Line(fleet.of_all(names.COLLECTOR_PROFILES, OUTCOME), legend(OUTCOME)),
+                Line(fleet.of_all(names.COLLECTOR_PROFILED_SECONDS), "seconds profiled"),
+            ),
         ],
     )
 

@@ -6,6 +6,7 @@ from stepwatch.collector.store import Store
 from stepwatch.collector.store.upkeep.sizes import KindSize, size_of
 from tests.collector.made import JOB
 from tests.collector.store.filled import OTHER, RECEIVED, add_evaluation, add_run, fill
+from tests.collector.store.test_profiles import TRACE, WANTED
 
 
 def test_each_kind_and_each_job_is_counted(opened: Store) -> None:
@@ -13,6 +14,7 @@ def test_each_kind_and_each_job_is_counted(opened: Store) -> None:
     add_run(opened, "longest", 1, steps=200)
     add_evaluation(opened, JOB, "open")
     opened.undecoded.keep([(b"later", 9)], 5)
+    opened.profiles.add_trace(opened.profiles.add(WANTED).id, WANTED.rank, TRACE)
     size = size_of(opened.engine)
     assert [job.job for job in size.jobs] == ["longest", JOB, OTHER]
     by_job = {job.job: job for job in size.jobs}
@@ -22,6 +24,7 @@ def test_each_kind_and_each_job_is_counted(opened: Store) -> None:
     assert size.kinds["segments"] == KindSize(52, sum(job.bytes for job in size.jobs))
     slices = size.kinds["slices"]
     assert slices.rows == 2 and (slices.bytes is None or slices.bytes >= 4096)
+    assert size.kinds["profiles"] == KindSize(1, len(TRACE))
     assert size.kinds["undecoded"] == KindSize(1, 5)
     assert size.kinds["incidents"].rows == 1 and size.kinds["snapshots"].rows == 0
     assert size.bytes > sum(job.bytes for job in size.jobs)

@@ -139,6 +139,18 @@ COLLECTOR_OBJECT_FAILURES = Metric(
     _C,
     "Times that the place of payloads did not answer; segments stay in the database until it does.",
 )
+COLLECTOR_PROFILES = Metric(
+    "stepwatch_collector_profiles",
+    _G,
+    "Profiles requested within a day, the same in every collector: asked, compared, no-trace (a "
+    "rank or its agent gave a reason), not-compared (the traces were unreadable), or expired.",
+    (OUTCOME,),
+)
+COLLECTOR_PROFILED_SECONDS = Metric(
+    "stepwatch_collector_profiled_seconds",
+    _G,
+    "Job seconds in compared profiles of a day, the same in every collector.",
+)
 COLLECTOR_UNKNOWN_RECORDS = Metric(
     "stepwatch_collector_unknown_records_total",
     _C,

@@ -178,6 +178,7 @@ class Evaluator:
             slices=slices.running,
             accounts=evaluation.accounts,
             rates=observation.objectives.rates,
+            job_class=job.current.job_class,
             one_node_speed=self._class_throughput.one_node_speed(job.name, job.current.job_class),
             seen_s=seen_until(job, observation.tails.values()),
             settled_at=job.received_s if settled else observation.previous.settled_at,

@@ -38,6 +38,14 @@ class LimitReadings(NamedTuple):
     read_s: float
 
 
+class OpenIncidents(NamedTuple):
+    """A job's open incidents, and its class."""
+
+    job: str
+    job_class: str
+    incidents: list[Incident]
+
+
 NO_READINGS = LimitReadings({}, -math.inf)
 
 
@@ -48,6 +56,8 @@ class Verdicts:
     The slices inside change in place, once they are stored.
     """
 
+    job_class: str = ""
+    """The newest attempt's class; empty before the first evaluation."""
     slo_statuses: Sequence[SloStatus] = ()
     findings: Sequence[Finding] = ()
     incidents: Mapping[str, Incident] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""SLOs that a job class may name; `stepwatch build` reads them without a store."""
+"""Names that a job class may use: SLOs, and incidents; `stepwatch build` reads no store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ from pathlib import Path
 from stepwatch.collector.slo.asked.site_schema import SiteDocument
 from stepwatch.collector.slo.asked.yaml_lines import Place, YamlError, read_yaml
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.phrases import closest_hint, file_problem
+
+PROFILED = (
+    FindingKind.STRAGGLER.value,
+    FindingKind.DATA_STALL.value,
+    FindingKind.DATA_SKEW.value,
+    FindingKind.THROUGHPUT_REGRESSION.value,
+    Cause.LAUNCH_BOUND.value,
+)
+"""Incidents, by kind or cause, about one rank that is slow and makes steps."""
 
 
 def class_problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[Place, str]]:
-    """Yield the problems with the SLOs named in classes; `slos` are the existing names."""
+    """Yield the problems with the names in classes; `slos` are the existing SLOs."""
     for name, site_class in site.classes.items():
         for number, slo in enumerate(site_class.slos):
             if slo not in slos:
@@ -21,6 +31,11 @@ def class_problems(site: SiteDocument, slos: Collection[str]) -> Iterator[tuple[
                 yield ("classes", name, "slos", number), f"there is no SLO {slo[:80]!r}; {hint}"
             elif slo in site_class.slos[:number]:
                 yield ("classes", name, "slos", number), f"{slo} is named twice; keep one"
+        for number, incident in enumerate(site_class.profile_incidents):
+            if incident not in PROFILED:
+                place = ("classes", name, "profile_incidents", number)
+                hint = closest_hint(incident, PROFILED)
+                yield place, f"no rank is profiled for {incident[:80]!r}; {hint}"
 
 
 def slo_names(folder: Path | None = None) -> set[str]:

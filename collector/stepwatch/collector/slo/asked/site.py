@@ -7,6 +7,7 @@
         slos: []
         thresholds:
           straggler: {least_ratio: 2.0}
+        profile_incidents: [straggler]
     maintenance:
       - from: 2026-11-20T08:00:00Z
         until: 2026-11-20T10:00:00Z
@@ -18,9 +19,10 @@
         team: pretraining
 
 `detect.thresholds` reads `thresholds`. `pages` in a class and the section `alerting` are for
-`stepwatch build` alone. A class that is not named has the SLOs and thresholds of the class "*", or
-all SLOs and the shipped thresholds without it. Planned time does not count in any SLO. Without a
-given site file or documents, the files in this folder apply.
+`stepwatch build` alone. `profile_incidents` are the kinds or causes of incidents whose slow rank is
+profiled when they open. A class that is not named has the SLOs, thresholds and profiles of the
+class "*", or all SLOs, the shipped thresholds and no profiles without it. Planned time does not
+count in any SLO. Without a given site file or documents, the files in this folder apply.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ class Objectives(NamedTuple):
     """Requirements for jobs: SLOs, classes, planned work, rates, owners and thresholds.
 
     `slos` is by name, `classes` maps a class to SLO names, `rates` is None without a rate card.
-    `thresholds` maps a class to the detectors' thresholds that differ from the shipped ones.
+    `thresholds` maps a class to the detectors' thresholds that differ from the shipped ones,
+    `profiled` maps it to the kinds and causes of incidents whose slow rank is profiled.
     """
 
     slos: Mapping[str, Slo]
@@ -79,6 +82,7 @@ class Objectives(NamedTuple):
     rates: RateCard | None = None
     owners: tuple[OwnerRule, ...] = ()
     thresholds: Mapping[str, Mapping[type, Any]] = {}
+    profiled: Mapping[str, frozenset[str]] = {}
 
     def slos_for(self, job_class: str) -> list[Slo]:
         """Return the SLOs for jobs in a class; all of them if the site names no default."""
@@ -90,6 +94,11 @@ class Objectives(NamedTuple):
         """Return the changed thresholds for jobs in a class; a named class does not inherit."""
         others = {} if job_class in self.classes else self.thresholds.get(OTHERS, {})
         return self.thresholds.get(job_class, others)
+
+    def profiled_for(self, job_class: str) -> frozenset[str]:
+        """Return the kinds and causes of incidents that are profiled for jobs in a class."""
+        default = frozenset[str]() if job_class in self.classes else self.profiled.get(OTHERS)
+        return self.profiled.get(job_class, default or frozenset())
 
     def planned_for(self, job_class: str) -> list[Planned]:
         """Return the planned work that jobs in a class are not charged for."""
@@ -137,6 +146,8 @@ class Objectives(NamedTuple):
             changes.append("SLOs of classes changed")
         if self.thresholds != previous.thresholds:
             changes.append("thresholds of classes changed")
+        if self.profiled != previous.profiled:
+            changes.append("profiles of classes changed")
         changes += [
             f"planned: {planned.why}" for planned in self.planned if planned not in previous.planned
         ]
@@ -200,7 +211,12 @@ def _with_site(slos: Mapping[str, Slo], text: str, source: str) -> Objectives:
     owners = tuple(
         OwnerRule(owner.jobs, owner.model_dump(include=set(FIELDS))) for owner in parsed.owners
     )
-    return Objectives(slos, classes, planned, owners=owners)
+    profiled = {
+        name: frozenset(site_class.profile_incidents)
+        for name, site_class in parsed.classes.items()
+        if site_class.profile_incidents
+    }
+    return Objectives(slos, classes, planned, owners=owners, profiled=profiled)
 
 
 def _documents(folder: Path) -> dict[str, Slo]:

@@ -14,6 +14,7 @@ REMEDIES = {
     "classes.slos": "write a list of names of SLOs, [] for none",
     "classes.pages": "write true or false",
     "classes.thresholds": "write detectors with thresholds, such as straggler: {least_ratio: 2.0}",
+    "classes.profile_incidents": "write a list of incidents, such as [straggler, launch-bound]",
     "maintenance": "write a list of from, until and why",
     "maintenance.from": "write a moment, such as 2026-11-20T08:00:00Z",
     "maintenance.until": "write a moment, such as 2026-11-20T10:00:00Z",
@@ -32,6 +33,7 @@ KEYS = (
         "slos",
         "thresholds",
         "pages",
+        "profile_incidents",
         "from",
         "until",
         "why",
@@ -47,11 +49,14 @@ class SiteClass(Strict):
     """SLOs and detectors' thresholds for a job class, and whether its urgent alerts page.
 
     Without `pages`, only the class production pages. `detect.thresholds` validates `thresholds`.
+    `profile_incidents` are kinds or causes: the slow rank of such an incident is profiled when it
+    opens.
     """
 
     slos: list[str]
     thresholds: dict[str, Any] = Field(default_factory=dict)
     pages: bool | None = None
+    profile_incidents: list[str] = Field(default_factory=list)
 
 
 class Maintenance(Strict):

@@ -29,6 +29,8 @@ TRACES_KEPT_DAYS = 14
 MAX_SENTENCE = 1000
 _EXPIRY_NS = int(EXPIRY_SECONDS * NANOSECONDS)
 _AT_ONCE = 500
+OUTCOMES = ("asked", "compared", "no-trace", "not-compared", "expired")
+_EXPIRED = "no answer came in time: an agent may be away, or forbids profiles"
 _NOT_OPEN = "the request is closed: it takes no more traces"
 
 
@@ -98,18 +100,30 @@ class Request(NamedTuple):
         return {wanted.rank: wanted.node, wanted.peer: wanted.peer_node}.get(rank)
 
 
+class DayOfProfiles(NamedTuple):
+    """The requests of a day by outcome, and the job seconds in the compared ones."""
+
+    outcomes: dict[str, int]
+    seconds: float
+
+
 class Profiles:
     """The requested profiles in a store; they expire by the database's clock."""
 
     def __init__(self, engine: sa.Engine, now: Now = database_ns) -> None:
         self._engine = engine
         self._now = now
+        self._seconds: dict[str, float] = {}
+        """Job seconds of the compared profiles that were counted, by id."""
 
-    def add(self, wanted: Wanted) -> Request:
+    def add(self, wanted: Wanted, most_steps: int | None = None) -> Request:
         """Write a request; drop the job's oldest ones, and traces after their retention.
 
+        With `most_steps`, refuse more profiled steps of the job in a day, and a second request
+        about an incident.
+
         Raises:
-            StoreError: the job has an open request, or too many in a day.
+            StoreError: the job has an open request, or too many in a day, or `most_steps` refuses.
             sqlalchemy.exc.SQLAlchemyError: the database is unavailable; nothing was written.
         """
         with writing(self._engine) as connection:
@@ -118,6 +132,8 @@ class Profiles:
             connection.execute(of_job.with_for_update())
             now = self._now(connection)
             _check_limits(connection, wanted.job, now)
+            if most_steps is not None:
+                _check_unasked(connection, wanted, now, most_steps)
             row = wanted._asdict() | {"id": uuid.uuid4().hex[:12]}
             row["requested_by"] = row.pop("by")
             row |= {"requested_ns": now, "state": ProfileState.ASKED.value, "sentence": ""}
@@ -144,19 +160,56 @@ class Profiles:
             rows = connection.execute(query.order_by(table.c.requested_ns, table.c.id)).mappings()
             return [_request(row, now) for row in rows]
 
-    def compared(self, jobs: Collection[str]) -> list[Request]:
-        """Return the jobs' compared requests, without traces and comparison, newest first."""
+    def newest(self, jobs: Collection[str]) -> list[Request]:
+        """Return the jobs' requests, without traces and comparison, newest first."""
         table, names = profile_request, sorted(jobs)
         columns = [column for column in table.c if column is not table.c.comparison]
         requests: list[Request] = []
         with self._engine.connect() as connection:
+            now = self._now(connection)
             for start in range(0, len(names), _AT_ONCE):
                 in_chunk = table.c.job.in_(names[start : start + _AT_ONCE])
-                is_compared = table.c.state == ProfileState.COMPARED.value
-                query = sa.select(*columns).where(in_chunk, is_compared)
-                rows = connection.execute(query).mappings()
-                requests += [_request({**row, "comparison": None}, 0) for row in rows]
+                rows = connection.execute(sa.select(*columns).where(in_chunk)).mappings()
+                requests += [_request({**row, "comparison": None}, now) for row in rows]
         return sorted(requests, key=lambda request: (-request.requested_at, request.id))
+
+    def of_day(self) -> DayOfProfiles:
+        """Return the requests of the last day; a failed one is `no-trace` or `not-compared`.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database is unavailable.
+        """
+        table, traces = profile_request, profile_trace
+        gave_reason = sa.exists().where(traces.c.request == table.c.id, traces.c.reason != "")
+        with self._engine.connect() as connection:
+            now = self._now(connection)
+            is_over = table.c.requested_ns <= now - _EXPIRY_NS
+            outcome = sa.case(
+                (sa.and_(table.c.state == ProfileState.ASKED.value, is_over), "expired"),
+                (sa.and_(table.c.state == ProfileState.FAILED.value, gave_reason), "no-trace"),
+                (table.c.state == ProfileState.FAILED.value, "not-compared"),
+                else_=table.c.state,
+            )
+            query = sa.select(outcome, sa.func.count()).group_by(outcome)
+            rows = connection.execute(query.where(table.c.requested_ns > now - DAY_NS))
+            counts = {name: int(count) for name, count in rows}
+            seconds = self._profiled_seconds(connection, now)
+        return DayOfProfiles({**dict.fromkeys(OUTCOMES, 0), **counts}, seconds)
+
+    def _profiled_seconds(self, connection: sa.Connection, now: int) -> float:
+        """Return the job seconds in a day's compared profiles; each comparison is read once."""
+        table = profile_request
+        is_compared = table.c.state == ProfileState.COMPARED.value
+        of_day = sa.select(table.c.id).where(is_compared, table.c.requested_ns > now - DAY_NS)
+        identities = set(connection.scalars(of_day))
+        seconds = {name: self._seconds[name] for name in identities & self._seconds.keys()}
+        # A database that looks into the JSON itself fails on a NUL in the name of an operator.
+        columns = sa.select(table.c.steps, table.c.comparison)
+        for identity in identities - seconds.keys():
+            row = connection.execute(columns.where(table.c.id == identity)).one()
+            seconds[identity] = row.steps * float(row.comparison.get("step_seconds") or 0.0)
+        self._seconds = seconds
+        return sum(seconds.values())
 
     def add_trace(self, identity: str, rank: int, trace: bytes, reason: str = "") -> bool:
         """Store a rank's gzip trace, or the reason why it has none, which fails the request.
@@ -231,6 +284,17 @@ def _check_limits(connection: sa.Connection, job: str, now: int) -> None:
         raise StoreError(f"{job} had {MOST_A_DAY} profiles in a day: profiled steps are slower")
 
 
+def _check_unasked(connection: sa.Connection, wanted: Wanted, now: int, most_steps: int) -> None:
+    table = profile_request
+    of_job = sa.select(table.c.incidents, table.c.steps, table.c.requested_ns)
+    rows = connection.execute(of_job.where(table.c.job == wanted.job)).all()
+    if any(not set(wanted.incidents).isdisjoint(row.incidents) for row in rows):
+        raise StoreError("the incident has a profile")
+    steps = sum(row.steps for row in rows if row.requested_ns > now - DAY_NS)
+    if steps + wanted.steps > most_steps:
+        raise StoreError(f"{wanted.job} had {steps} profiled steps in a day: profiles cost time")
+
+
 def _drop_old(connection: sa.Connection, job: str, now: int) -> None:
     """Delete the job's requests beyond `MOST_KEPT`, and every old trace."""
     requests, traces = profile_request, profile_trace
@@ -290,15 +354,15 @@ def _request(row: Mapping[Any, Any], now: int) -> Request:
     fields = {**row, "by": row["requested_by"]}
     wanted = Wanted(**{name: fields[name] for name in Wanted._fields})
     left_s = max(row["requested_ns"] + _EXPIRY_NS - now, 0) / NANOSECONDS
-    state = ProfileState(row["state"])
+    state, sentence = ProfileState(row["state"]), row["sentence"]
     if state is ProfileState.ASKED and not left_s:
-        state = ProfileState.EXPIRED
+        state, sentence = ProfileState.EXPIRED, _EXPIRED
     return Request(
         row["id"],
         wanted,
         row["requested_ns"] / NANOSECONDS,
         left_s,
         state,
-        row["sentence"],
+        sentence,
         row["comparison"],
     )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
+from stepwatch.collector.store.profiles.tables import profile_trace
 
 KINDS: dict[str, tuple[sa.Table, str | None]] = {
     "segments": (schema.segment, "payload"),
@@ -15,6 +16,7 @@ KINDS: dict[str, tuple[sa.Table, str | None]] = {
     "slices": (schema.sli_slice, None),
     "accounts": (schema.account_day, "document"),
     "incidents": (schema.incident, "document"),
+    "profiles": (profile_trace, "payload"),
     "undecoded": (schema.undecoded, "payload"),
     "quarantine": (schema.quarantine, "head"),
 }

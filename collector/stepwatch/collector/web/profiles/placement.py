@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any, NamedTuple
 
 from stepwatch.collector.job_states import DEGRADED, RUNNING, STALLED
 from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
+from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store.profiles import Wanted
 from stepwatch.collector.store.profiles.requests import EXPIRY_SECONDS
 from stepwatch.collector.web import job_view
-from stepwatch.collector.web.documents import encoded
+from stepwatch.collector.web.documents import OLD_SECONDS, encoded
 from stepwatch.signals.errors import StepwatchError
 
 LEAD_SECONDS = 15.0
@@ -54,6 +56,22 @@ def _placement(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
 
 PLACEMENT = View("placement", _placement, encoded)
 """The ranks that can be profiled."""
+
+
+def read_placement(service: Service, job: str) -> dict[str, Any] | None:
+    """Return where a job's ranks run; None for an unknown job.
+
+    Raises:
+        RefusedError: nothing newer is known of the job.
+        sqlalchemy.exc.SQLAlchemyError: another collector evaluates it, and the store is down.
+    """
+    published = service.answer(job, PLACEMENT)
+    if published is None:
+        return None
+    if abs(service.now() - published.as_of) > OLD_SECONDS:
+        raise RefusedError(f"nothing newer is known of {job}: its collector does not answer")
+    placement: dict[str, Any] = json.loads(published.value)
+    return placement
 
 
 def choose(job: str, placement: dict[str, Any], asked: Asked, flush_seconds: float) -> Wanted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,7 +13,7 @@ from starlette.routing import Route
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store.profiles import Request as ProfileRequest
 from stepwatch.collector.web.access.gate import NODE, Refusals
-from stepwatch.collector.web.documents import OLD_SECONDS, encoded
+from stepwatch.collector.web.documents import encoded
 from stepwatch.collector.web.intake.bodies import (
     BODY_SECONDS,
     Bodies,
@@ -28,7 +27,7 @@ from stepwatch.signals.errors import StoreError
 from stepwatch.signals.plain_text import plain_line
 from stepwatch.signals.profiles import MAX_REASON, MAX_TRACE_BYTES, MOST_STEPS
 
-from .placement import PLACEMENT, Asked, RefusedError, choose
+from .placement import Asked, choose, read_placement
 
 GZIP = "application/gzip"
 _MAGIC = b"\x1f\x8b"
@@ -65,13 +64,10 @@ class ProfilesApi:
         many in a day.
         """
         job, asked = request.path_params["job"], _asked(await sent_document(request))
-        published = await run_in_threadpool(self._service.answer, job, PLACEMENT)
-        if published is None:
+        placement = await run_in_threadpool(read_placement, self._service, job)
+        if placement is None:
             return _problem(404, "no such job; /v1/jobs lists them")
-        if abs(self._service.now() - published.as_of) > OLD_SECONDS:
-            raise RefusedError(f"nothing newer is known of {job}: its collector does not answer")
-        flush_seconds = self._service.asked_pace.seconds
-        wanted = choose(job, json.loads(published.value), asked, flush_seconds)
+        wanted = choose(job, placement, asked, self._service.asked_pace.seconds)
         return _json(_document(await run_in_threadpool(self._profiles.add, wanted)))
 
     async def trace(self, request: Request) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from stepwatch.collector.store.profiles import Request
+from stepwatch.collector.store.profiles import ProfileState, Request
 
 
 def with_profiles(
@@ -13,9 +13,9 @@ def with_profiles(
 ) -> list[dict[str, Any]]:
     """Return incident documents; one whose rank was profiled while open has it as first evidence.
 
-    `requests` are compared ones, newest first.
+    `requests` are newest first; a compared one is shown before others.
     """
-    newest = list(requests)
+    newest = sorted(requests, key=lambda request: request.state is not ProfileState.COMPARED)
     return [
         {**incident, "evidence": [*_rows(incident, newest), *incident["evidence"]]}
         for incident in incidents
@@ -34,5 +34,12 @@ def _rows(incident: dict[str, Any], requests: Iterable[Request]) -> Iterator[dic
             "value": None,
             "unit": "",
             "against": f"rank {wanted.peer}, steps {wanted.first_step} to {last}",
-            "text": request.sentence,
+            "text": _words(request),
         }
+
+
+def _words(request: Request) -> str:
+    if request.is_open:
+        return "a profile is requested"
+    prefix = "" if request.state is ProfileState.COMPARED else "failed: "
+    return prefix + request.sentence

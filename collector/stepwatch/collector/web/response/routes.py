@@ -38,7 +38,7 @@ def with_responses(
     """Return incident documents, each with its response state as `response`.
 
     An open incident also has `silenced`: the silence that holds its pages, or null. `profiles` are
-    compared ones, newest first: the one about an incident's rank is its first evidence.
+    newest first: the one about an incident's rank is its first evidence.
     """
     in_force = list(silences)
 
@@ -152,7 +152,7 @@ class ResponseApi:
     def _with_responses(self, incidents: list[dict[str, Any]]) -> list[dict[str, Any]]:
         store, jobs = self._store, {incident["job"] for incident in incidents}
         notes = store.notes.of_incidents([incident["id"] for incident in incidents])
-        silences, profiles = store.silences.in_force(), store.profiles.compared(jobs)
+        silences, profiles = store.silences.in_force(), store.profiles.newest(jobs)
         return with_responses(incidents, notes, silences, profiles)
 
 
