@@ -347,6 +347,7 @@ def _page_folder() -> Any:
 def _file(name: str) -> Response:
     suffix = name[name.rindex(".") :]
     headers = {"content-security-policy": _CSP, "x-content-type-options": "nosniff"}
+    headers["referrer-policy"] = "same-origin"  # an internal address stays here
     content = (_page_folder() / name).read_bytes()
     return Response(content, media_type=_CONTENT_TYPES[suffix], headers=headers)
 

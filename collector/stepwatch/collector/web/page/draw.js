@@ -11,18 +11,24 @@ const unescaped = (found) => found[1] === "u" ? String.fromCharCode(parseInt(fou
 // Before JSON is parsed, which leaves numbers alone: a heatmap has a million of them.
 const plain = (json) => json.replace(/[\x7f-\uffff]|\\(?:u[0-9a-f]{4}|.)/gi, (found) => OBEYED.test(unescaped(found)) ? "\ufffd" : found);
 
-async function getJson(path) {
-  const token = sessionStorage.getItem("stepwatch-token");
-  const headers = token ? { authorization: "Bearer " + token } : {};
+const storedToken = () => sessionStorage.getItem("stepwatch-token");
+
+async function getAnswer(path, withinMs) {
+  const headers = storedToken() ? { authorization: "Bearer " + storedToken() } : {};
   // A collector that hangs shows as stale, too: without a limit the page would wait for ever.
-  const response = await fetch(path, { headers, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+  const response = await fetch(path, { headers, signal: AbortSignal.timeout(withinMs) });
   if (response.status === 401 && !asked) {
     asked = true; // once: a user who cancels is not asked again every two seconds
     const given = prompt("This collector needs a token");
-    if (given) { sessionStorage.setItem("stepwatch-token", given); asked = false; return getJson(path); }
+    if (given) { sessionStorage.setItem("stepwatch-token", given); asked = false; return getAnswer(path, withinMs); }
   }
   if (response.status === 401) throw new Error("it needs a token; reload to give one");
   if (!response.ok) throw new Error("HTTP " + response.status);
+  return response;
+}
+
+async function getJson(path) {
+  const response = await getAnswer(path, ANSWER_WITHIN_MS);
   return JSON.parse(plain(await response.text()));
 }
 

@@ -76,7 +76,9 @@ function drawTracked(links) {
 }
 
 // A measured value stays on one line; text may be long.
-const evidenceRow = (item) => element("tr", {}, element("td", { textContent: item.name }),
+const evidenceName = (item) => item.name === "profile"
+  ? element("a", { href: "#profiles-section", textContent: item.name }) : item.name;
+const evidenceRow = (item) => element("tr", {}, element("td", {}, evidenceName(item)),
   element("td", item.text ? { textContent: item.text }
     : { textContent: measure(item.value, item.unit), className: "measure" }),
   element("td", { textContent: item.against }));
@@ -282,7 +284,9 @@ function drawWithheld(view) {
   const withheld = known(view.reason), notice = document.getElementById("withheld");
   notice.hidden = !withheld;
   notice.textContent = withheld ? "Not evaluated since " + clock(view.since) + ": " + view.reason : "";
-  document.querySelectorAll("main section").forEach((section) => { section.hidden = withheld; });
+  document.querySelectorAll("main section").forEach((section) => {
+    if (withheld || section.id !== "profiles-section") section.hidden = withheld;
+  });
   return withheld;
 }
 
@@ -308,6 +312,7 @@ async function load() {
   const [map, calls] = await Promise.all(
     [getJson(base + "/heatmap?metric=" + metric.value), getJson(base + "/collectives")]);
   drawIncidents(view.incidents);
+  await showProfiles(base);
   drawHeatmap(map, (view.attempts.find((each) => each.attempt === view.attempt) || {}).first_step);
   drawPhases(view);
   drawBreakdown(view, calls);
