@@ -2,12 +2,15 @@
 
 from .asking import Outcome, RankRequest, RankServer, first_step, profile_ranks
 from .finding import find_ranks
+from .stacks import StackSamples, sample_ranks
 
 __all__ = [
     "Outcome",
     "RankRequest",
     "RankServer",
+    "StackSamples",
     "find_ranks",
     "first_step",
     "profile_ranks",
+    "sample_ranks",
 ]

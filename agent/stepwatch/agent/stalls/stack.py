@@ -69,7 +69,7 @@ def dump(pid: int, py_spy: str | None, seconds: float = SECONDS) -> Stack:
         out.seek(0)
         err.seek(0)
         if ended.returncode:
-            return Stack(note=_reason(err.read(4096).decode("utf-8", "replace")))
+            return Stack(note=failure_of(err.read(4096).decode("utf-8", "replace")))
         return parse(out.read(MAX_BYTES))
 
 
@@ -104,7 +104,8 @@ def _chain(frames: list[dict[str, Any]]) -> str:
     return chain
 
 
-def _reason(output: str) -> str:
+def failure_of(output: str) -> str:
+    """Return why py-spy failed, from its error output, in one line."""
     lowered = output.lower()
     if "permission denied" in lowered or "operation not permitted" in lowered:
         return REFUSED

@@ -36,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, default=3, help=f"steps to profile, 1 to {MOST_STEPS} [3]"
     )
     parser.add_argument(
+        "--stacks",
+        action="store_true",
+        help="sample Python stacks from outside instead, on this node: without hooks or torch",
+    )
+    parser.add_argument(
         "--timeout",
         type=positive_seconds,
         default=120.0,
@@ -66,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     """
     if not 1 <= arguments.steps <= MOST_STEPS:
         raise UsageError(f"--steps is 1 to {MOST_STEPS}")
+    if arguments.stacks:
+        return _run_stacks(arguments)
     if arguments.collector != places.collector_url():
         return _run_remote(arguments)
     from stepwatch.cli.profiles.local import choose, ranks_of
@@ -78,6 +85,20 @@ def run(arguments: argparse.Namespace) -> int:
         except SourceError as error:
             raise SourceError(f"{missing}; and through the collector: {error}") from error
     return _run_local(arguments, pair)
+
+
+def _run_stacks(arguments: argparse.Namespace) -> int:
+    from stepwatch.cli.profiles.local import choose, ranks_of
+    from stepwatch.cli.profiles.stacks import difference_of, print_difference
+
+    pair = choose(ranks_of(arguments.job), arguments.rank, arguments.peer)
+    slow, peer = pair.slow.identity.rank, pair.peer.identity.rank
+    with _progress(arguments, f"sampling stacks of ranks {slow} and {peer}"):
+        difference, reasons = difference_of(pair)
+    if reasons:
+        return _report_failures(arguments, slow, peer, reasons)
+    print_difference(difference, as_json=arguments.json)
+    return 0
 
 
 def _run_local(arguments: argparse.Namespace, pair: Pair) -> int:
@@ -95,7 +116,9 @@ def _run_local(arguments: argparse.Namespace, pair: Pair) -> int:
     traces = {outcome.rank: outcome.trace for outcome in outcomes}
     reasons = {outcome.rank: outcome.reason for outcome in outcomes if outcome.reason}
     if reasons or len(traces) < len(pair):
-        return _report_failures(arguments, slow, peer, reasons)
+        hint = "; --stacks samples both ranks from outside"
+        hinted = {rank: reason + hint for rank, reason in reasons.items()}
+        return _report_failures(arguments, slow, peer, hinted)
     profiles = []
     for rank in (slow, peer):
         try:
@@ -117,9 +140,7 @@ def _run_remote(arguments: argparse.Namespace) -> int:
         profile = profile_remote(arguments)
     if profile["comparison"] is None:
         answers = {trace["rank"]: trace["reason"] for trace in profile["traces"] if trace["reason"]}
-        reasons = answers or {
-            arguments.rank: profile["sentence"] or "no answer came in time: its agent may be away"
-        }
+        reasons = answers or {arguments.rank: profile["sentence"]}
         return _report_failures(arguments, arguments.rank, profile["peer"], reasons)
     ranks = () if arguments.out is None else (profile["rank"], profile["peer"])
     traces = {rank: fetch_trace(arguments, profile["id"], rank) for rank in ranks}
