@@ -140,8 +140,9 @@ def test_requests_of_a_day_are_counted_by_outcome(opened: Store) -> None:
     box.close(box.add(WANTED).id, "the traces were not compared")
     for _ in range(2):
         box.close(box.add(WANTED).id, "no excess", {**COMPARISON, "step_seconds": 0.5})
+    box.close(box.add(WANTED).id, "no excess", {**COMPARISON, "step_seconds": "0.5"})
     box.add(WANTED)
-    counts = {"asked": 1, "compared": 2, "no-trace": 1, "not-compared": 1, "expired": 1}
+    counts = {"asked": 1, "compared": 3, "no-trace": 1, "not-compared": 1, "expired": 1}
     assert box.of_day() == DayOfProfiles(counts, 3.0)
     clock.seconds += 86_400.0
     assert box.of_day() == DayOfProfiles(dict.fromkeys(counts, 0), 0.0)

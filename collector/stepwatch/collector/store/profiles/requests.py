@@ -206,8 +206,9 @@ class Profiles:
         # A database that looks into the JSON itself fails on a NUL in the name of an operator.
         columns = sa.select(table.c.steps, table.c.comparison)
         for identity in identities - seconds.keys():
-            row = connection.execute(columns.where(table.c.id == identity)).one()
-            seconds[identity] = row.steps * float(row.comparison.get("step_seconds") or 0.0)
+            row = connection.execute(columns.where(table.c.id == identity)).first()
+            if row is not None:  # another collector may have dropped it since
+                seconds[identity] = row.steps * _step_seconds(row.comparison)
         self._seconds = seconds
         return sum(seconds.values())
 
@@ -269,6 +270,11 @@ class Profiles:
             requests = [_request(row, now) for row in connection.execute(query).mappings()]
             traces = _traces(connection, [request.id for request in requests])
         return [request._replace(traces=tuple(traces.get(request.id, ()))) for request in requests]
+
+
+def _step_seconds(comparison: object) -> float:
+    seconds = comparison.get("step_seconds") if isinstance(comparison, dict) else None
+    return float(seconds) if isinstance(seconds, int | float) else 0.0
 
 
 def _check_limits(connection: sa.Connection, job: str, now: int) -> None:

@@ -59,8 +59,8 @@ class IncidentProfiles:
         """Request what is due and count, periodically, until `wait` returns True."""
         while not wait(EVERY_SECONDS):
             try:
-                self.count()
                 self.request_due()
+                self.count()
             except sa.exc.SQLAlchemyError as error:
                 self._service.profiles_of_day = None
                 self._outage.noted(error)
