@@ -17,6 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MODULES = {
     "grafana-foundation-sdk": "grafana_foundation_sdk",
     "markdown-it-py": "markdown_it",
+    "mlflow-skinny": "mlflow",
     "nvidia-ml-py": "pynvml",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
     "opentelemetry-sdk": "opentelemetry",

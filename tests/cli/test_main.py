@@ -84,6 +84,7 @@ def test_the_variable_names_the_collector_of_every_verb(monkeypatch: pytest.Monk
         "slo",
         "checkpoints",
         "metrics",
+        "track",
         "profile",
         "report",
         "compare",
