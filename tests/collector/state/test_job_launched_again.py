@@ -10,17 +10,27 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.store import Store
-from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
+from stepwatch.collector.web.recorded.checkpoints_view import job_checkpoints
+from stepwatch.signals.records import (
+    CheckpointEvent,
+    Kind,
+    LifecycleEvent,
+    ProcessState,
+    Verification,
+)
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.made import (
+    EPOCH,
     JOB,
     HandClock,
     body,
+    checkpoint_rows,
     lifecycle_rows,
     run_segments,
     segment,
     state_rows,
 )
+from tests.collector.state.trackers.test_checkpoints import read_rows
 
 SLOW = {(2, "forward"): 0.4}
 PAUSE = 100
@@ -180,3 +190,50 @@ def test_steps_are_left_of_a_run_and_the_metrics_of_the_newest_one(
     assert attempt.runs[0].cells == 0 < attempt.runs[1].cells < cells
     attempt.release()
     assert attempt.runs[1].cells == 0
+
+
+def checkpoint_states(service: Service) -> list[tuple[int, str]]:
+    job_state = service.job(JOB)
+    assert job_state is not None
+    document = job_checkpoints(*job_state, EPOCH + PAUSE + 50.0)
+    return [(item["step"], item["state"]) for item in document["checkpoints"]]
+
+
+def test_checkpoints_of_the_first_run_remain(store: Store, clock: HandClock) -> None:
+    service = Service(store, clock)
+    first_run(service, clock, None)
+    saves = [checkpoint_rows(CheckpointEvent.BEGIN, range(4), step) for step in (20, 30)]
+    read = [read_rows(20, Verification.VERIFIED), read_rows(30, Verification.DAMAGED)]
+    tables = {Kind.CHECKPOINT: np.concatenate(saves), Kind.VERIFICATION: np.concatenate(read)}
+    take(service, clock, segment(510, tables))
+    known = [(30, "damaged"), (20, "verified")]
+    assert checkpoint_states(service) == known
+    take(service, clock, *second_run(35))
+    assert checkpoint_states(service) == known
+    assert checkpoint_states(Service(store, clock)) == known, "a restarted collector has them, too"
+    service.evaluate()
+    job_state = service.job(JOB)
+    assert job_state is not None
+    assert "damaged" in [item.subject for item in job_state[1].findings]
+
+    again = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
+    again["time_ns"] += np.uint64(PAUSE * 10**9)
+    take(service, clock, segment(620, {Kind.CHECKPOINT: again}))
+    assert checkpoint_states(service) == [(30, "written"), *known], "it counts from zero again"
+    take(service, clock, segment(621, {Kind.VERIFICATION: read_rows(30, Verification.VERIFIED)}))
+    assert checkpoint_states(service) == [(30, "verified"), *known]
+
+
+def test_a_verification_after_a_relaunch_is_of_the_earlier_save(
+    store: Store, clock: HandClock
+) -> None:
+    service = Service(store, clock)
+    first_run(service, clock, None)
+    saved = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
+    take(service, clock, segment(510, {Kind.CHECKPOINT: saved}))
+    take(service, clock, *second_run(35))
+    take(service, clock, segment(620, {Kind.VERIFICATION: read_rows(30, Verification.VERIFIED)}))
+    job_state = service.job(JOB)
+    assert job_state is not None
+    ((_, item),) = job_state[0].checkpoints()
+    assert (item.is_good, item.saved_s) == (True, EPOCH + 3.0)

@@ -19,6 +19,7 @@ from stepwatch.collector.state.holding.unread import Unread, with_part
 from stepwatch.collector.state.restarts import Restart, redone_of, restarts_of
 from stepwatch.collector.state.totals import Totals
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.checkpoints import Checkpoint
 from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
@@ -241,6 +242,24 @@ class LiveJob:
         runs = self._runs()
         restarts = restarts_of([run for _, run in runs])
         return [(key, run, restart) for (key, run), restart in zip(runs, restarts, strict=True)]
+
+    def checkpoints(self) -> list[tuple[Attempt, Checkpoint]]:
+        """Return all runs' checkpoints in order of their steps, each with the run that knows it.
+
+        Of two reports on one step the newer run's counts. The steps of a run that counts from zero
+        again come after those of the runs before it.
+        """
+        known: dict[tuple[int, int], tuple[Attempt, Checkpoint]] = {}
+        for _, run, restart in self.restarts():
+            for step, item in run.checkpoints.by_step.items():
+                place = restart.series, step
+                if item.saved_s is None:  # an agent read the save of an earlier run
+                    series = range(restart.series, -1, -1)
+                    place = next(((n, step) for n in series if (n, step) in known), place)
+                    _, saved = known.get(place, (run, item))
+                    item = item._replace(saved_s=saved.saved_s, stall_seconds=saved.stall_seconds)
+                known[place] = run, item
+        return [known[place] for place in sorted(known)]
 
     @property
     def redone_unknown(self) -> set[RunKey]:

@@ -96,11 +96,6 @@ def _cost(ratio: float | None) -> float:
 def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     """Return all data about a job except its heatmap."""
     attempt = job.current
-    # A later attempt's report on a checkpoint, for example a failed check, replaces the earlier
-    # one.
-    checkpoints = {
-        step: item for run, _ in job.ordered() for step, item in run.checkpoints.by_step.items()
-    }
     resumes, unknown = job_resumes(job), job.redone_unknown
     incidents = sorted(verdicts.incidents.values(), key=lambda item: (item.opened_at, item.id))
     return {
@@ -109,7 +104,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         **breakdown(attempt),
         "links": [link._asdict() for link in attempt.tracker(Links).links()],
         "ranks": rank_summaries(attempt),
-        "checkpoints": [item._asdict() for _, item in sorted(checkpoints.items())],
+        "checkpoints": [item._asdict() for _, item in job.checkpoints()],
         "incidents": [incident.document() for incident in incidents],
         "attempts": [
             {

@@ -253,14 +253,14 @@ def _checkpoints(jobs: Jobs) -> Iterator[Metric]:
     newest: list[Sample] = []
     bad: list[Sample] = []
     for job, _ in jobs:
-        checkpoints = [c for a in job.attempts.values() for c in a.checkpoints.by_step.values()]
+        checkpoints = [item for _, item in job.checkpoints()]
         outcomes.extend(
             ((job.name, outcome), float(count)) for outcome, count in job.totals.checkpoints.items()
         )
         undecided = sum(checkpoint.verified is None for checkpoint in checkpoints)
         unverified.append(((job.name,), float(undecided)))
         good = [checkpoint.step for checkpoint in checkpoints if checkpoint.is_good]
-        newest.append(((job.name,), float(max(good)) if good else None))
+        newest.append(((job.name,), float(good[-1]) if good else None))
         bad.append(((job.name,), _failures_in_a_row(job)))
     yield counter(names.CHECKPOINTS, outcomes)
     yield gauge(names.CHECKPOINTS_UNVERIFIED, unverified)
@@ -285,8 +285,7 @@ def _stragglers(verdicts: Verdicts) -> list[Finding]:
 
 
 def _failures_in_a_row(job: LiveJob) -> Value:
-    attempts = [job.attempts[number].checkpoints.by_step for number in sorted(job.attempts)]
-    return failures_in_a_row(attempts)
+    return failures_in_a_row(run.checkpoints.by_step for run, _ in job.runs().values())
 
 
 def _since_failure(attempt: Attempt, verdicts: Verdicts, now: float) -> Value:

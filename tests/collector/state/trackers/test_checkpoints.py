@@ -204,4 +204,4 @@ def test_the_held_paths_are_bounded(monkeypatch: pytest.MonkeyPatch, story: Stor
 
 def test_a_rejected_checkpoint_is_none_of_the_agents() -> None:
     item = Checkpoint(8, verified=False, is_rejected=True, reason="digest")
-    assert checkpoint_damage.detect([{8: item}]) == []
+    assert checkpoint_damage.detect([item]) == []

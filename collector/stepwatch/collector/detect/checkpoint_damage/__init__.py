@@ -6,7 +6,7 @@ good checkpoint only after two readings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Confidence, Finding, build_finding, text_evidence
@@ -17,24 +17,21 @@ from stepwatch.signals.names import Cause, FindingKind
 SUBJECT = "damaged"
 
 
-def detect(attempts: Iterable[Mapping[int, Checkpoint]]) -> list[Finding]:
+def detect(checkpoints: Sequence[Checkpoint]) -> list[Finding]:
     """Return a finding on the newest damaged checkpoint, unless a newer one is good.
 
-    `attempts` has each attempt's checkpoints by step, in order.
+    `checkpoints` are a job's, in order.
     """
-    by_step: dict[int, Checkpoint] = {}
-    for checkpoints in attempts:
-        by_step |= checkpoints
-    if not any(item.is_damaged for item in by_step.values()):
-        return []
-    good = max((step for step, item in by_step.items() if item.is_good), default=None)
-    damaged = max(
-        (step for step, item in by_step.items() if item.is_damaged and not item.is_removed),
-        default=None,
-    )
-    if damaged is None or (good is not None and good > damaged):
-        return []
-    return [_finding(by_step[damaged], good)]
+    good = None
+    for item in reversed(checkpoints):
+        good = good or (item if item.is_good else None)
+        if item.is_damaged and not item.is_removed:
+            return [] if good is not None else [_finding(item, _last_good(checkpoints))]
+    return []
+
+
+def _last_good(checkpoints: Sequence[Checkpoint]) -> int | None:
+    return next((item.step for item in reversed(checkpoints) if item.is_good), None)
 
 
 def _finding(item: Checkpoint, good: int | None) -> Finding:
@@ -64,7 +61,7 @@ def _finding(item: Checkpoint, good: int | None) -> Finding:
 
 def find(context: DetectionContext) -> list[Finding]:
     """Return the finding on the job's checkpoints."""
-    return detect(attempt.checkpoints.by_step for attempt, _ in context.job.ordered())
+    return detect([item for _, item in context.job.checkpoints()])
 
 
 DETECTORS = (

@@ -193,13 +193,13 @@ def merged(checkpoint: Checkpoint, row: np.void, to_wall_ns: int = 0) -> Checkpo
     return checkpoint
 
 
-def failures_in_a_row(attempts: Iterable[Mapping[int, Checkpoint]]) -> int | None:
+def failures_in_a_row(runs: Iterable[Mapping[int, Checkpoint]]) -> int | None:
     """Return the number of failed or unverified checkpoints since a verified one.
 
-    Attempts are in order. None before any outcome; an undecided checkpoint does not count. A good
+    Runs are in order. None before any outcome; an undecided checkpoint does not count. A good
     one that is damaged now counts twice: a resume was to begin there, and its storage is suspect.
     """
-    ends = [item for by_step in attempts for item in by_step.values() if item.verified is not None]
+    ends = [item for by_step in runs for item in by_step.values() if item.verified is not None]
     failures = 0
     for item in reversed(ends):
         if item.verified:

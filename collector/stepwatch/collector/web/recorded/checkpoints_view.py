@@ -17,16 +17,13 @@ MOST_SHOWN = 200
 
 
 def job_checkpoints(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
-    """Return the checkpoints, newest step first, and the recovery point.
+    """Return the checkpoints, newest first, and the recovery point.
 
     `recovery` has the newest good checkpoint's `step`, and the `steps` and `seconds` of work since;
     an unknown value is null with the `reason`.
     """
     line = job_line(job, verdicts, now)
-    by_step: dict[int, tuple[Attempt, Checkpoint]] = {}
-    for attempt, _ in job.ordered():
-        by_step |= {step: (attempt, item) for step, item in attempt.checkpoints.by_step.items()}
-    newest = [by_step[step] for step in sorted(by_step, reverse=True)]
+    newest = job.checkpoints()[::-1]
     good = next((item for _, item in newest if item.is_good), None)
     age = verified_age(job_facts(job, verdicts, now))
     steps = None if good is None or line["step"] is None else max(0, line["step"] - good.step)
