@@ -50,9 +50,11 @@ def test_other_threads_do_not_count() -> None:
         (raw((55, READ), (45, STEP)), raw((45, READ), (55, STEP)), "no function takes more"),
         (raw((40, READ), (960, STEP)), raw((1000, STEP)), "no function takes more"),
     ],
+    ids=("few", "none", "equal", "chance", "small"),
 )
 def test_too_little_is_no_verdict(slow: str, peer: str, words: str) -> None:
     assert said(slow, peer).startswith(words)
+    assert compare_stacks((1, read_shares(slow)), (0, read_shares(peer))).clear == ()
 
 
 @given(st.text(), st.text())
