@@ -52,7 +52,11 @@ def saved_rows(step: int, path: str) -> Rows:
 
 
 def run(
-    steps: range, saves: tuple[int, ...] = (), loads: str = "", resumed: int | None = None
+    steps: range,
+    saves: tuple[int, ...] = (),
+    loads: str = "",
+    resumed: int | None = None,
+    height: float = 0.0,
 ) -> Attempt:
     """An attempt that made steps, after it loaded a path or reported a resume."""
     attempt = Attempt(0)
@@ -67,6 +71,7 @@ def run(
     }
     if len(steps):
         tables[Kind.STEP] = step_rows(steps, RANKS)
+        tables[Kind.STEP]["loss"] += height
     if saves:
         tables[Kind.VERIFICATION] = np.concatenate(
             [saved_rows(step, path_of(step)) for step in saves]
@@ -98,12 +103,31 @@ def test_a_run_that_counts_from_zero_again_redoes_what_its_checkpoint_lacks(firs
 def test_a_file_in_a_saved_folder_is_that_save() -> None:
     inside, beside = f"{path_of(160)}/model.bin", f"{path_of(160)}-old"
     assert certain(run(range(181), saves=(160,)), run(range(9), loads=inside)) == [True, True]
-    assert certain(run(range(181), saves=(160,)), run(range(9), loads=beside)) == [True, False]
+    assert certain(run(range(181), saves=(160,)), run(range(9), loads=beside, height=1)) == [
+        True,
+        False,
+    ]
 
 
 def test_without_a_known_load_only_steps_after_the_newest_save_are_certainly_redone() -> None:
-    runs = run(range(181), saves=(100, 160)), run(range(40))
+    runs = run(range(181), saves=(100, 160)), run(range(40), height=-1.6)
     assert redone(*runs) == [160, None] and certain(*runs) == [True, False]
+
+
+def test_a_run_with_the_first_losses_of_the_earlier_one_began_anew() -> None:
+    first = run(range(181), saves=(100, 160))
+    assert redone(first, run(range(40))) == [0, None]
+    assert certain(first, run(range(40))) == [True, True]
+    for other in (run(range(2)), run(range(40), height=0.01), run(range(1, 40))):
+        assert redone(first, other) == [160, None] and certain(first, other) == [True, False]
+    assert redone(first, run(range(40), loads=path_of(160))) == [160, None]
+
+
+def test_a_loss_that_never_moves_shows_no_beginning() -> None:
+    runs = run(range(181), saves=(160,)), run(range(40))
+    for attempt in runs:
+        attempt.steps.history.rows["loss"] = 1.0
+    assert certain(*runs) == [True, False]
 
 
 def test_without_any_save_all_steps_are_done_again() -> None:
@@ -132,7 +156,7 @@ def job_of(*runs: dict[Kind, Rows]) -> LiveJob:
     return job
 
 
-def tables(steps: range, time_s: float, **more: Rows) -> dict[Kind, Rows]:
+def tables(steps: range, time_s: float, height: float = 0.0, **more: Rows) -> dict[Kind, Rows]:
     start = lifecycle_rows(LifecycleEvent.START, RANKS, len(RANKS), time_s)
     life = np.concatenate([start, *([more["loaded"]] if "loaded" in more else [])])
     made = {
@@ -140,6 +164,7 @@ def tables(steps: range, time_s: float, **more: Rows) -> dict[Kind, Rows]:
         Kind.STEP: step_rows(steps, RANKS, began=time_s),
         Kind.RANK_STATE: state_rows(RANKS, len(RANKS), time_s + 60.0),
     }
+    made[Kind.STEP]["loss"] += height
     return made | ({Kind.VERIFICATION: more["saved"]} if "saved" in more else {})
 
 
@@ -156,7 +181,7 @@ def test_the_lost_steps_of_a_job_are_the_ones_behind_its_checkpoint() -> None:
 
 def test_lost_steps_are_unknown_without_the_checkpoint() -> None:
     saved = saved_rows(160, path_of(160))
-    job = job_of(tables(range(181), 0.0, saved=saved), tables(range(40), 90.0))
+    job = job_of(tables(range(181), 0.0, saved=saved), tables(range(40), 90.0, height=-1.6))
     reading = lost_steps(job_facts(job, Verdicts(), 200.0))
     assert np.isnan(reading.value) and "not known" in reading.unknown
     assert job_resumes(job) == {}
@@ -167,4 +192,4 @@ def test_a_save_that_only_a_rank_reported_counts_as_one() -> None:
     first = run(range(181))
     rows = checkpoint_rows(CheckpointEvent.WRITTEN, RANKS, 160)
     first.apply(segment(2, {Kind.CHECKPOINT: rows}), Received(0.0, 0.0))
-    assert certain(first, run(range(40))) == [True, False]
+    assert certain(first, run(range(40), height=-1.6)) == [True, False]

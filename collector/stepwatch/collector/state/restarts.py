@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.loaded_paths import LoadedPaths
+from stepwatch.signals.arrays import Integers, Vector
 
+_ALIKE_STEPS = 3
+"""First steps whose losses show that two runs began with the same weights and the same data."""
+_ROUNDING = 1e-4
+"""Part of a loss by which devices round differently from run to run."""
 _FIRST_STEP = 1
 """Loops count from 0 or from 1, so a run that begins there has not restored its counter."""
 
@@ -41,7 +48,8 @@ def restarts_of(runs: Sequence[Attempt]) -> list[Restart]:
 
     A run of the steps 0 to 180 saved at 100 and at 160. A run that begins at step 160 has the same
     series. One that begins at step 0 has a series of its own: if it loaded the save of step 100, it
-    does the steps from there on again, and if no load was seen, those from 160 on at least.
+    does the steps from there on again, and if no load was seen, those from 160 on at least. If its
+    first losses are those of the first run, it began anew and does all steps again.
     """
     restarts: list[Restart] = []
     series = 0
@@ -51,6 +59,8 @@ def restarts_of(runs: Sequence[Attempt]) -> list[Restart]:
         if run.lifecycle.resumed_from is None and step is not None and step <= _FIRST_STEP:
             loaded = loaded_save(run, runs[:place])
             saved = loaded or _newest_save(runs[:place])
+            if loaded is None and saved is not None and _begins_alike(run, runs[saved.place]):
+                saved = None  # it did not load that save
         if saved is None:
             restarts.append(Restart(series, series, step))
             continue
@@ -58,6 +68,25 @@ def restarts_of(runs: Sequence[Attempt]) -> list[Restart]:
         base = restarts[saved.place].series
         restarts.append(Restart(series, base, saved.step, is_certain=loaded is not None))
     return restarts
+
+
+def _begins_alike(run: Attempt, earlier: Attempt) -> bool:
+    """Return whether two runs have the same losses in the same first steps, and not in all."""
+    steps, losses = _first_losses(run)
+    earlier_steps, earlier_losses = _first_losses(earlier)
+    if len(steps) < _ALIKE_STEPS or not np.array_equal(steps, earlier_steps):
+        return False
+    newest = earlier.steps.history.rows["loss"][-_ALIKE_STEPS:]
+    return _are_close(losses, earlier_losses) and not _are_close(newest, earlier_losses)
+
+
+def _first_losses(run: Attempt) -> tuple[Integers, Vector]:
+    steps, rows = run.steps.history.part(slice(_ALIKE_STEPS))
+    return steps, rows["loss"]
+
+
+def _are_close(losses: Vector, others: Vector) -> bool:
+    return len(losses) == len(others) and bool(np.allclose(losses, others, rtol=_ROUNDING))
 
 
 def redone_of(restarts: Sequence[Restart]) -> list[int | None]:
