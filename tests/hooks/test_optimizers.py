@@ -131,3 +131,22 @@ def test_a_count_on_a_device_is_left_there() -> None:
     optimizer = torch.optim.AdamW([torch.ones(2, requires_grad=True)])
     optimizer.state[optimizer.param_groups[0]["params"][0]]["step"] = torch.ones((), device="meta")
     assert steps_done(optimizer) is None
+
+
+def test_a_step_that_only_makes_state_is_no_training(watch: Watch, rings: Path) -> None:
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)  # replaces `step` as well
+    watch.attach(model=model, optimizer=optimizer)
+    with watch.step():
+        assert steps_done(optimizer) is None
+        get_optimizer_state_dict(model, optimizer)
+        assert steps_done(optimizer) == 1, "torch made the state with a step"
+    with watch.step():
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    assert rows_in(rings, Kind.STEP)["optimizer_ns"].astype(bool).tolist() == [False, True]
+    values = rows_in(rings, Kind.METRIC)
+    assert (values["step"].tolist(), values["value_0"].tolist()) == ([1], [0.1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from typing import Any
 
@@ -14,6 +15,8 @@ from .pauses.evaluation import Evaluation
 from .recorder.recorder import Recorder
 
 _OPTIMIZER = int(Phase.OPTIMIZER)
+_STATE_MAKER, _MOST_FRAMES = "_init_optim_state", 8
+"""A function in torch.distributed.checkpoint.state_dict, and the frames in which it is sought."""
 
 
 def watch_optimizer(
@@ -42,7 +45,7 @@ def watch_optimizer(
     # call its function.
     @functools.wraps(getattr(inner, "__func__", inner))
     def step(_self: Any, *args: Any, **kwargs: Any) -> Any:
-        timeline = None if compiling() else recorder.timeline
+        timeline = None if compiling() or makes_state(optimizer) else recorder.timeline
         if timeline is not None and evaluation.pending:
             evaluation.ends()
         if timeline is not None and recorder.thread.is_current():
@@ -58,6 +61,22 @@ def watch_optimizer(
                 timeline.leave()
 
     recorder.attachments.replace(optimizer, "step", types.MethodType(step, optimizer))
+
+
+def makes_state(optimizer: Any) -> bool:
+    """Return whether this call of `optimizer.step` trains nothing: it only creates the state.
+
+    torch.distributed.checkpoint makes it before it reads the state of a new optimizer, so before
+    each resume: on gradients of zeros, at rate 0.
+    """
+    frame = None if getattr(optimizer, "state", None) else sys._getframe(1)
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == _STATE_MAKER:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def steps_done(optimizer: Any) -> int | None:

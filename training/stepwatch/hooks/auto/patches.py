@@ -8,6 +8,7 @@ from typing import Any
 
 from stepwatch.hooks.collectives.calls import calls
 from stepwatch.hooks.guard import guarded
+from stepwatch.hooks.optimizers import makes_state
 
 from .router import Router
 
@@ -42,7 +43,7 @@ class Patches:
         router = self._router
 
         def begins(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            observer = router.training()
+            observer = None if makes_state(optimizer) else router.training()
             if observer is not None:
                 # args holds the optimizer itself, then the caller's arguments.
                 closure = args[1] if len(args) > 1 else kwargs.get("closure")
