@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from transformers import TrainerCallback
@@ -53,10 +54,12 @@ class StepwatchCallback(TrainerCallback):
                 self._observer.end_step()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """End the step that was logged; evaluations and the closing summary are not steps."""
-        if self._observer is not None and self.watch is not None and logs and "loss" in logs:
+        """End the step that was logged; other numbers that the trainer logs belong to its step."""
+        if self._observer is None or self.watch is None or not logs or _is_summary(logs):
+            return
+        self.watch.record(**numbers_in(logs, _IN_STEPS))
+        if "loss" in logs:
             self._observer.record(loss=logs["loss"], grad_norm=logs.get("grad_norm"))
-            self.watch.record(**numbers_in(logs, _IN_STEPS))
             self._observer.end_step()
 
     def on_evaluate(
@@ -72,3 +75,11 @@ class StepwatchCallback(TrainerCallback):
         if self.watch is not None:
             self.watch.finish()
             self.watch.close()
+
+
+def _is_summary(logs: Mapping[str, Any]) -> bool:
+    """Return whether the Trainer logs the results of an evaluation or of the whole training.
+
+    With `include_num_input_tokens_seen` the log of a step has a runtime, too.
+    """
+    return "loss" not in logs and any(name.endswith("_runtime") for name in logs)
