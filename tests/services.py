@@ -100,6 +100,18 @@ class Services:
         document: dict[str, Any] | None = response.json() if response.status_code == 200 else None
         return document
 
+    def checkpoints(self, job: str) -> list[dict[str, Any]]:
+        """Return a job's checkpoints, the newest step first; none while the job is unknown."""
+        if self.job(job) is None:
+            return []
+        checkpoints: list[dict[str, Any]] = self._get(f"/v1/jobs/{job}/checkpoints")["checkpoints"]
+        return checkpoints
+
+    def metrics(self, job: str) -> list[dict[str, Any]]:
+        """Return a job's metrics with their curves."""
+        metrics: list[dict[str, Any]] = self._get(f"/v1/jobs/{job}/metrics")["metrics"]
+        return metrics
+
     def whole_run(self, job: str) -> dict[str, Any]:
         """Return the document of a job's whole run, with its SLIs."""
         return self._get(f"/v1/jobs/{job}/run")

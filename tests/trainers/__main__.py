@@ -35,6 +35,9 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--no-faults", action="store_true", help="healthy runs only")
     parser.add_argument(
+        "--record", action="store_true", help="the second table only: metrics, saves, resumes"
+    )
+    parser.add_argument(
         "--jobs", type=positive, default=3, help="cells at a time, but for the pairs"
     )
     parser.add_argument("--list", action="store_true", help="print the names of the cells")
@@ -77,9 +80,9 @@ def main(words: Sequence[str]) -> int:
 def run_in(folder: Path, rings: Path, options: argparse.Namespace) -> tuple[list[CellResult], bool]:
     """Run the request in these folders; return the results, and whether they are complete."""
     site = Site(folder, rings)
-    request = MatrixRequest(
-        choose_cells(options), options.pairs, options.seconds, not options.no_faults, options.jobs
-    )
+    pairs, seconds = (0, 0.0) if options.record else (options.pairs, options.seconds)
+    cells, faults = choose_cells(options), not options.no_faults
+    request = MatrixRequest(cells, pairs, seconds, faults, options.jobs)
     try:
         site.start()
         return run_all(request, site)

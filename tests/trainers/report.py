@@ -12,6 +12,7 @@ from typing import Any
 from stepwatch.cli import text
 from tests.trainers.comparison import RIGHT, WRONG, Mark
 from tests.trainers.programs.plan import SLOW_LOADER, SLOW_RANK
+from tests.trainers.records.columns import COLUMNS as RECORD_COLUMNS
 from tests.trainers.run import CellResult
 
 COLUMNS = (
@@ -19,15 +20,21 @@ COLUMNS = (
     SLOW_RANK, SLOW_LOADER, "bitwise",
 )  # fmt: skip
 _HEADINGS = {"collectives": "coll.", "checkpoints": "ckpt", "evaluation": "eval"}
+_WHO = ("trainer", "launcher", "watched by")
 _PACKAGES = ("torch", "transformers", "lightning", "accelerate", "stepwatch")
 
 
 def table(results: Sequence[CellResult]) -> str:
-    """Return one row for each cell, then the remarks."""
-    headings = ["trainer", "launcher", "watched by", *(_HEADINGS.get(n, n) for n in COLUMNS)]
-    rows = [_row(result) for result in results]
-    shown = text.table([*headings, "overhead", "healthy"], rows, "", left_columns=3)
-    return "\n".join([shown, *(line for result in results for line in remarks(result))])
+    """Return one row for each cell, in a table for each part that ran, then the remarks."""
+    tables = []
+    if any(result.marks.keys() & set(COLUMNS) for result in results):
+        headings = [*_WHO, *(_HEADINGS.get(name, name) for name in COLUMNS), "overhead", "healthy"]
+        rows = [[*_marks(result, COLUMNS), *_measured(result)] for result in results]
+        tables.append(text.table(headings, rows, "", left_columns=3))
+    if any(result.marks.keys() & set(RECORD_COLUMNS) for result in results):
+        rows = [_marks(result, RECORD_COLUMNS) for result in results]
+        tables.append(text.table([*_WHO, *RECORD_COLUMNS], rows, "", left_columns=3))
+    return "\n".join([*tables, *(line for result in results for line in remarks(result))])
 
 
 def remarks(result: CellResult) -> list[str]:
@@ -62,11 +69,14 @@ def document(results: Sequence[CellResult], jobs: int) -> dict[str, Any]:
     }
 
 
-def _row(result: CellResult) -> list[str]:
+def _marks(result: CellResult, names: Sequence[str]) -> list[str]:
     cell, blank = result.cell, Mark("-")
-    marks = [result.marks.get(name, blank).word for name in COLUMNS]
-    ratio, seconds = _format(result.overhead, ".2f"), _format(result.healthy_seconds, ".0f", " s")
-    return [cell.trainer.name, cell.trainer.launcher, cell.way, *marks, ratio, seconds]
+    marks = [result.marks.get(name, blank).word for name in names]
+    return [cell.trainer.name, cell.trainer.launcher, cell.way, *marks]
+
+
+def _measured(result: CellResult) -> list[str]:
+    return [_format(result.overhead, ".2f"), _format(result.healthy_seconds, ".0f", " s")]
 
 
 def _cell(result: CellResult) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def faulty(cell: Cell, site: Site, folder: Path, name: str) -> Mark:
     """Run until the fault is found, or until its time limit."""
     plan = cell.plan(folder / name, name, steps=100_000, fault=name)
     with start_run(cell, site, plan, watched=True) as process:
-        _wait(process, site, plan.trigger_file.exists, START_SECONDS, "the fault never began")
+        wait(process, site, plan.trigger_file.exists, START_SECONDS, "the fault never began")
         triggered = time.monotonic()
         while time.monotonic() < triggered + VERDICT_SECONDS and not top_incidents(site, plan.job):
             site.sleep(0.5)
@@ -131,15 +131,15 @@ def faulty(cell: Cell, site: Site, folder: Path, name: str) -> Mark:
     return comparison.fault(name, plan.world - 1, plan.world, incidents)
 
 
-def finish(cell: Cell, site: Site, plan: Plan, *, watched: bool) -> Truth:
-    """Run to the end; return the ranks' diaries.
+def finish(cell: Cell, site: Site, plan: Plan, *, watched: bool, **environ: str) -> Truth:
+    """Run to the end, with `environ` added to its environment; return the ranks' diaries.
 
     Raises:
         CellError: it failed, or takes too long.
     """
-    with start_run(cell, site, plan, watched=watched) as process:
+    with start_run(cell, site, plan, watched=watched, **environ) as process:
         limit = START_SECONDS + plan.steps * 1.0
-        _wait(process, site, lambda: process.poll() is not None, limit, "it does not end")
+        wait(process, site, lambda: process.poll() is not None, limit, "it does not end")
     truth = read_truth(Path(plan.folder))
     if process.returncode or len(truth) != plan.world:
         raise CellError(f"{plan.job}: exit code {process.returncode}, see {plan.folder}/log")
@@ -148,18 +148,21 @@ def finish(cell: Cell, site: Site, plan: Plan, *, watched: bool) -> Truth:
 
 @contextmanager
 def start_run(
-    cell: Cell, site: Site, plan: Plan, *, watched: bool
+    cell: Cell, site: Site, plan: Plan, *, watched: bool, **environ: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run in a session of its own, which ends with the block together with its ranks."""
-    Path(plan.folder).mkdir()
-    identity = uuid.uuid4().hex
-    with open(Path(plan.folder, "log"), "wb") as log:
+    """Run in a session of its own, which ends with the block together with its ranks.
+
+    `environ` is added to the environment; `MARK` in it is the mark of all processes of the run.
+    """
+    Path(plan.folder).mkdir(exist_ok=True)
+    environ = {MARK: uuid.uuid4().hex, **environ}
+    with open(Path(plan.folder, "log"), "ab") as log:
         process = subprocess.Popen(
             cell.command(plan, watched=watched),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**site.environ, **plan.variable(), MARK: identity},
+            env={**site.environ, **plan.variable(), **environ},
             cwd=ROOT,
             start_new_session=True,
         )
@@ -168,7 +171,7 @@ def start_run(
     finally:
         _end(process)
         # Its ranks have sessions of their own, and may ignore the signal that it passes on.
-        Processes(identity, Path(plan.folder), {}).stop_all()
+        Processes(environ[MARK], Path(plan.folder), {}).stop_all()
 
 
 def top_incidents(site: Site, job: str) -> list[dict[str, Any]]:
@@ -183,13 +186,18 @@ def read_recording(site: Site, job: str) -> Recording:
     return Recording(rows, site.job(job) or {}, top_incidents(site, job))
 
 
-def _wait(
+def wait(
     process: subprocess.Popen[bytes],
     site: Site,
     is_over: Callable[[], bool],
     seconds: float,
     problem: str,
 ) -> None:
+    """Wait for a condition while a run goes on.
+
+    Raises:
+        CellError: the run ended before it, or it takes longer than `seconds`: that is `problem`.
+    """
     deadline = time.monotonic() + seconds
     while not is_over():
         if process.poll() is not None and not is_over():

@@ -10,23 +10,26 @@ from typing import NamedTuple
 
 from tests.matrices import INTERRUPTED
 from tests.trainers.cells import Cell
+from tests.trainers.records.job import run_record
 from tests.trainers.report import line, remarks
 from tests.trainers.run import CellResult, run_pairs, run_scenarios
 from tests.trainers.site import Site
 
-_PAIR_SECONDS, _START_SECONDS, _FAULT_SECONDS = 26.0, 15.0, 25.0
-"""Estimated seconds of a pair, of a healthy run's start, and of a run with a fault."""
+_PAIR_SECONDS, _START_SECONDS, _FAULT_SECONDS, _RECORD_SECONDS = 26.0, 15.0, 25.0, 80.0
+"""Estimated seconds of a pair, a healthy run's start, a run with a fault, and a job that is killed
+and resumes."""
 
 
 class MatrixRequest(NamedTuple):
-    """The runs of a matrix: cells, pairs of each (0: none), seconds of healthy runs, whether with
-    faults, and the number of cells at a time."""
+    """The runs of a matrix: cells, pairs of each (0: none), seconds of healthy runs (0: none),
+    whether with faults, the number of cells at a time, and whether with a kill and a resume."""
 
     cells: Sequence[Cell]
     pairs: int
     seconds: float
     faults: bool
     jobs: int
+    record: bool = True
 
 
 class Stage(NamedTuple):
@@ -74,11 +77,16 @@ def stages_of(request: MatrixRequest, site: Site) -> list[Stage]:
         "pairs", 1, lambda cell: request.pairs * _PAIR_SECONDS,
         lambda cell, result: run_pairs(result, site, request.pairs),
     )  # fmt: skip
+    jobs = max(1, min(request.jobs, len(request.cells)))
     runs = Stage(
-        "runs", max(1, min(request.jobs, len(request.cells))), run_seconds,
+        "runs", jobs, run_seconds,
         lambda cell, result: run_scenarios(result, site, request.seconds, faults=request.faults),
     )  # fmt: skip
-    return [pairs, runs] if request.pairs else [runs]
+    record = Stage(
+        "record", jobs, lambda cell: _RECORD_SECONDS, lambda cell, result: run_record(result, site)
+    )
+    chosen = ((pairs, request.pairs), (runs, request.seconds), (record, request.record))
+    return [stage for stage, is_wanted in chosen if is_wanted]
 
 
 def run_all(request: MatrixRequest, site: Site) -> tuple[list[CellResult], bool]:

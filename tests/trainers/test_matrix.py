@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 from tests.trainers.cells import HALVES, cells, half_of
-from tests.trainers.comparison import RIGHT, WRONG, Mark
+from tests.trainers.comparison import RIGHT, UNKNOWN, WRONG, Mark
 from tests.trainers.programs.plan import VARIABLE, Plan
 from tests.trainers.report import line, remarks, table
 from tests.trainers.run import CellResult
@@ -49,6 +49,10 @@ def test_the_table_says_what_is_wrong_below_it() -> None:
     assert line(row) == "wrong: quiet  overhead 1.02"
     assert remarks(row) == ["nanogpt-no-code quiet: NO: hang -1 other unknown"]
     assert "1.02" in table([row]) and "121 s" in table([row])
+    assert "ckpt-verified" not in table([row]), "the job that is killed did not run"
+    both = row._replace(marks={**row.marks, "ckpt-verified": Mark(UNKNOWN, "written")})
+    assert table([both]).count("trainer  launcher") == 2
+    assert "quiet" not in table([both._replace(marks={"SLOs": Mark(RIGHT)})])
     broken = row._replace(marks={}, overhead=math.nan, problem="it does not end")
     assert not broken.right and "BROKEN" in line(broken)
 

@@ -31,9 +31,12 @@ def test_pairs_run_alone_and_the_others_so_many_at_a_time(site: Site) -> None:
     assert [(stage.name, stage.jobs) for stage in stages_of(wanted, site)] == [
         ("pairs", 1),
         ("runs", 3),
+        ("record", 3),
     ]
     unpaired = stages_of(wanted._replace(pairs=0, cells=CELLS[:1]), site)
-    assert [(stage.name, stage.jobs) for stage in unpaired] == [("runs", 1)]
+    assert [(stage.name, stage.jobs) for stage in unpaired] == [("runs", 1), ("record", 1)]
+    second_table = stages_of(wanted._replace(pairs=0, seconds=0.0), site)
+    assert [stage.name for stage in second_table] == ["record"]
     assert unpaired[0].planned_seconds(CELLS[0]) > stages_of(wanted._replace(faults=False), site)[
         1
     ].planned_seconds(CELLS[0])

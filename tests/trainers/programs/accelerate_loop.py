@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from accelerate import Accelerator
 from torch.utils.data import DataLoader
 
 from tests.trainers.programs.diary import Diary
-from tests.trainers.programs.model import BATCH, CONTEXT, LanguageModel
+from tests.trainers.programs.model import BATCH, CONTEXT, RATE, LanguageModel, warm_up
 from tests.trainers.programs.plan import Plan, read_plan
 from tests.trainers.programs.rows import Rows
 from tests.trainers.programs.watching import NullWatch
@@ -37,13 +38,17 @@ class Loop:
         self.work = Work(self.diary)
         model = LanguageModel()
         self.work.inside(model)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, warm_up)
         batches = DataLoader(Rows(1 << 14, self.work), batch_size=BATCH)
         validation = DataLoader(Rows(BATCH * plan.world), batch_size=BATCH)
         self.model, self.optimizer, self.batches, self.validation = self.accelerator.prepare(
             model, optimizer, batches, validation
         )
+        self.schedule = self.accelerator.prepare(schedule)
         self.watch = watch_of(plan, self.accelerator)
+        if plan.resume_step:
+            self.accelerator.load_state(f"{plan.folder}/state-{plan.resume_step}")
 
     def train(self) -> None:
         """All steps."""
@@ -54,9 +59,14 @@ class Loop:
                 if self.accelerator.sync_gradients:
                     self.accelerator.clip_grad_norm_(self.model.parameters(), 1.0)
                 self.optimizer.step()
+                rate = self.optimizer.param_groups[0]["lr"]
+                self.schedule.step()
                 self.optimizer.zero_grad()
             self.diary.microbatch(loss.item())
             if self.accelerator.sync_gradients:
+                perplexity = math.exp(loss.item())
+                self.accelerator.log({"perplexity": perplexity})
+                self.diary.note(lr=rate, perplexity=perplexity)
                 self.diary.step(MICROBATCHES * BATCH * CONTEXT)
                 self.between(self.diary.steps)
                 if self.diary.steps == self.plan.steps:
@@ -71,6 +81,7 @@ class Loop:
         if plan.save_every and step % plan.save_every == 0:
             with self.diary.pause("save"):
                 self.accelerator.save_state(f"{plan.folder}/state-{step}")
+            self.diary.note(saved=f"{plan.folder}/state-{step}")
 
     @torch.no_grad()
     def evaluate(self) -> None:
@@ -78,7 +89,9 @@ class Loop:
         self.model.eval()
         for batch in self.validation:
             self.work.evaluation(self.plan.pause_seconds)
-            self.model(batch[:, :-1], batch[:, 1:])
+            loss = self.model(batch[:, :-1], batch[:, 1:]).item()
+            self.accelerator.log({"val_loss": loss})
+            self.diary.evaluated(loss)
         self.model.train()
 
 

@@ -28,12 +28,22 @@ class Diary:
 
     @property
     def steps(self) -> int:
-        """Steps that are done."""
-        return len(self._step_ends)
+        """Steps that are done, also before a resume."""
+        return self.plan.resume_step + len(self._step_ends)
 
     def microbatch(self, loss: float) -> None:
         """A part of the running step had this loss."""
         self._micro.append(loss.hex())
+
+    def note(self, **facts: Any) -> None:
+        """Append facts about the current step, or another `step`, to the journal of the plan."""
+        if self.plan.journal:
+            with self.plan.journal_file(self.rank).open("a") as file:
+                file.write(json.dumps({"step": self.steps, **facts}) + "\n")
+
+    def evaluated(self, value: float) -> None:
+        """Note the value of an evaluation after the step that ended last."""
+        self.note(step=self.steps - 1, validation=value)
 
     def step(self, tokens: int) -> None:
         """Note the end of a step, and the tokens on which this rank trained in it."""

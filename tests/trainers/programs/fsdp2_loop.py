@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +11,12 @@ import torch
 import torch.distributed as dist
 from torch.distributed import checkpoint
 from torch.distributed.checkpoint.filesystem import FileSystemWriter
-from torch.distributed.checkpoint.state_dict import get_state_dict
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader
 
 from tests.trainers.programs.diary import Diary
-from tests.trainers.programs.model import BATCH, CONTEXT, LanguageModel, texts
+from tests.trainers.programs.model import BATCH, CONTEXT, RATE, LanguageModel, texts, warm_up
 from tests.trainers.programs.plan import Plan, read_plan
 from tests.trainers.programs.rows import Rows
 from tests.trainers.programs.watching import watch_of
@@ -46,10 +47,13 @@ class Loop:
         for block in self.model.blocks:
             fully_shard(block)
         fully_shard(self.model)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=RATE)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, warm_up)
         self.loader = DataLoader(Rows(1 << 12, self.work, rank), batch_size=BATCH)
         self.watch = watch_of(plan)
         self.watch.attach(model=self.model, optimizer=self.optimizer)
+        if plan.resume_step:
+            self.resume()
 
     def batches(self) -> Iterator[torch.Tensor]:
         """Batches without end."""
@@ -75,8 +79,11 @@ class Loop:
         with step.phase("optimizer"):
             self.optimizer.step()
             self.optimizer.zero_grad()
-        step.record(loss=loss)
+        step.record(loss=loss, perplexity=loss.exp())
+        rate = self.schedule.get_last_lr()[0]
+        self.diary.note(lr=rate, perplexity=math.exp(loss.item()))
         self.diary.microbatch(loss.item())
+        self.schedule.step()
 
     def between(self, step: int) -> None:
         """Evaluate and save between the steps that the plan names."""
@@ -94,15 +101,36 @@ class Loop:
         self.model.eval()
         rows = texts(0, BATCH)
         self.work.evaluation(self.plan.pause_seconds)
-        self.model(rows[:, :-1], rows[:, 1:])
+        loss = self.model(rows[:, :-1], rows[:, 1:]).item()
         self.model.train()
+        self.watch.record_evaluation({"val_loss": loss})
+        self.diary.evaluated(loss)
+
+    def state(self) -> dict[str, Any]:
+        """Return the parts of a checkpoint."""
+        model, optimizer = get_state_dict(self.model, self.optimizer)
+        return {"model": model, "optimizer": optimizer, "schedule": self.schedule.state_dict()}
 
     def save(self, step: int) -> None:
         """Write a distributed checkpoint."""
-        model, optimizer = get_state_dict(self.model, self.optimizer)
-        writer = SlowWriter(f"{self.plan.folder}/dcp-{step}", self.plan.pause_seconds)
+        path = f"{self.plan.folder}/dcp-{step}"
         dcp: Any = checkpoint
-        dcp.save({"model": model, "optimizer": optimizer}, storage_writer=writer)
+        dcp.save(self.state(), storage_writer=SlowWriter(path, self.plan.pause_seconds))
+        self.diary.note(saved=path)
+
+    def resume(self) -> None:
+        """Continue from the checkpoint of the plan."""
+        dcp: Any = checkpoint
+        state = self.state()
+        dcp.load(state, checkpoint_id=f"{self.plan.folder}/dcp-{self.plan.resume_step}")
+        set_state_dict(
+            self.model,
+            self.optimizer,
+            model_state_dict=state["model"],
+            optim_state_dict=state["optimizer"],
+        )
+        self.schedule.load_state_dict(state["schedule"])
+        self.watch.start_at(self.plan.resume_step)
 
 
 def main() -> None:

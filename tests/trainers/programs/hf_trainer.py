@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
 from tests.trainers.programs.diary import Diary
-from tests.trainers.programs.model import BATCH, CONTEXT, VOCABULARY, WIDTH
+from tests.trainers.programs.model import BATCH, CONTEXT, VOCABULARY, WARM_UP_STEPS, WIDTH
 from tests.trainers.programs.plan import Plan, read_plan
 from tests.trainers.programs.rows import Rows
 from tests.trainers.programs.work import SlowStorage, Work, leave
@@ -37,6 +38,9 @@ class Diarist(Trainer):  # type: ignore[misc]
     def training_step(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Run one step, without accumulation."""
         loss: torch.Tensor = super().training_step(*args, **kwargs)
+        perplexity = math.exp(loss.item())
+        self.log({"perplexity": perplexity})
+        self.diary.note(lr=self.optimizer.param_groups[0]["lr"], perplexity=perplexity)
         self.diary.microbatch(loss.item())
         self.diary.step(BATCH * CONTEXT)
         return loss
@@ -45,11 +49,13 @@ class Diarist(Trainer):  # type: ignore[misc]
         """Evaluate; every rank takes part."""
         with self.diary.pause("eval"):
             answer: dict[str, float] = super().evaluate(*args, **kwargs)
-            return answer
+        self.diary.evaluated(answer["eval_loss"])
+        return answer
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
         with self.diary.pause("save"):
             super()._save_checkpoint(*args, **kwargs)
+        self.diary.note(saved=f"{self.args.output_dir}/checkpoint-{self.state.global_step}")
 
 
 def settings(plan: Plan) -> TrainingArguments:
@@ -60,6 +66,8 @@ def settings(plan: Plan) -> TrainingArguments:
         per_device_train_batch_size=BATCH,
         per_device_eval_batch_size=BATCH,
         logging_steps=1,
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=WARM_UP_STEPS,
         eval_strategy="steps" if plan.eval_every else "no",
         eval_steps=plan.eval_every or None,
         save_strategy="steps" if plan.save_every else "no",
@@ -103,7 +111,8 @@ def main() -> None:
         callbacks=callbacks(plan),
     )
     trainer.diary = diary
-    trainer.train()
+    folder = f"{trainer.args.output_dir}/checkpoint-{plan.resume_step}"
+    trainer.train(resume_from_checkpoint=folder if plan.resume_step else None)
     size = sum(4 * parameter.numel() for parameter in model.parameters())
     diary.write(model.parameters(), ops=["all_reduce"], step_bytes=size)
     leave()

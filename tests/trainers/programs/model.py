@@ -7,6 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 VOCABULARY, CONTEXT, WIDTH, BATCH = 64, 32, 32, 4
+RATE, WARM_UP_STEPS = 1e-3, 100
+"""The learning rate, and the steps in which it rises to that."""
 
 
 class Block(nn.Module):
@@ -48,6 +50,11 @@ class LanguageModel(nn.Module):
 def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
     """Mean cross entropy of logits (batch, context, vocabulary)."""
     return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def warm_up(step: int) -> float:
+    """Return the share of the learning rate in a step: it rises in each of the first ones."""
+    return min(1.0, (step + 1) / WARM_UP_STEPS)
 
 
 def texts(rank: int, count: int) -> Tensor:

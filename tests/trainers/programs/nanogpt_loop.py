@@ -5,6 +5,7 @@ On one rank it is a plain script without a process group. `spawned.py` runs it u
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.trainers.programs.diary import Diary
-from tests.trainers.programs.model import BATCH, CONTEXT, LanguageModel, texts
+from tests.trainers.programs.model import BATCH, CONTEXT, RATE, LanguageModel, texts, warm_up
 from tests.trainers.programs.plan import Plan, read_plan
 from tests.trainers.programs.watching import watch_of
 from tests.trainers.programs.work import SlowStorage, Work, leave
@@ -38,10 +39,25 @@ class Run:
         if plan.compiled:
             model = torch.compile(self.raw, backend=plan.compiled)
         self.model = DistributedDataParallel(model) if dist.is_initialized() else model
-        self.optimizer = torch.optim.AdamW(self.raw.parameters(), lr=1e-3)
+        self.optimizer = torch.optim.AdamW(self.raw.parameters(), lr=RATE)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, warm_up)
         self.watch = watch_of(plan)
         self.watch.attach(model=self.model, optimizer=self.optimizer)
+        if plan.resume_step:
+            self.resume()
         self._generator = torch.Generator().manual_seed(rank)
+
+    def resume(self) -> None:
+        """Continue from the checkpoint of the plan."""
+        state = torch.load(self.checkpoint(self.plan.resume_step))
+        self.raw.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        self.watch.start_at(state["step"])
+
+    def checkpoint(self, number: int) -> Path:
+        """Return the path of the checkpoint before a step."""
+        return Path(self.plan.folder, f"ckpt-{number}.pt")
 
     def batch(self) -> Batch:
         """A batch of random pieces of the text."""
@@ -52,7 +68,7 @@ class Run:
     def train(self) -> None:
         """All steps."""
         batch = self.batch()
-        for number in range(self.plan.steps):
+        for number in range(self.plan.resume_step, self.plan.steps):
             self.between(number)
             with self.watch.step(tokens=MICROBATCHES * BATCH * CONTEXT) as step:
                 batch = self.train_step(batch, step)
@@ -75,16 +91,19 @@ class Run:
             nn.utils.clip_grad_norm_(self.raw.parameters(), 1.0)
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
-        step.record(loss=total)
+        step.record(loss=total, perplexity=math.exp(total))
+        self.diary.note(lr=self.schedule.get_last_lr()[0], perplexity=math.exp(total))
         self.diary.microbatch(total)
+        self.schedule.step()
         return batch
 
     def between(self, number: int) -> None:
         """Estimate the loss and write a checkpoint on rank 0 before a step."""
-        if self.rank == 0 and number and self.plan.eval_every:
-            if number % self.plan.eval_every == 0:
+        plan = self.plan
+        if self.rank == 0 and number:
+            if plan.eval_every and number % plan.eval_every == 0:
                 self.estimate_loss()
-            if number % self.plan.save_every == 0:
+            if plan.save_every and number % plan.save_every == 0:
                 self.save(number)
 
     @torch.no_grad()
@@ -94,15 +113,25 @@ class Run:
         with self.diary.pause("eval"):
             end = time.monotonic() + self.plan.pause_seconds
             self.raw.eval()
+            loss = self.raw(rows[:, :-1], rows[:, 1:]).item()
             while time.monotonic() < end:
                 self.raw(rows[:, :-1], rows[:, 1:])
             self.raw.train()
+        self.watch.record_evaluation({"val_loss": loss})
+        self.diary.evaluated(loss)
 
     def save(self, number: int) -> None:
         """Write a checkpoint."""
-        state = {"model": self.raw.state_dict(), "optimizer": self.optimizer.state_dict()}
+        state = {
+            "model": self.raw.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "step": number,
+        }
+        path = self.checkpoint(number)
         with self.diary.pause("save"):
-            torch.save({**state, "step": number}, Path(self.plan.folder, "ckpt.pt"))
+            torch.save(state, path)
+        self.diary.note(saved=str(path))
 
     def end(self) -> None:
         """Write the diary."""

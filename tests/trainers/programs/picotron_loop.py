@@ -5,6 +5,7 @@ The ranks divide data (dp), the hidden width (tp) or the blocks (pp).
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,19 @@ import torch.distributed as dist
 from torch import Tensor
 
 from tests.trainers.programs.diary import Diary
-from tests.trainers.programs.model import BATCH, CONTEXT, WIDTH, LanguageModel, loss_of, texts
+from tests.trainers.programs.model import (
+    BATCH,
+    CONTEXT,
+    RATE,
+    WIDTH,
+    LanguageModel,
+    loss_of,
+    texts,
+    warm_up,
+)
 from tests.trainers.programs.plan import Plan, read_plan
 from tests.trainers.programs.shards import DataParallel, share_width
-from tests.trainers.programs.watching import watch_of
+from tests.trainers.programs.watching import NullWatch, watch_of
 from tests.trainers.programs.work import SlowStorage, Work, leave
 
 MICROBATCHES = 2
@@ -37,10 +47,13 @@ class Loop:
         self.model = LanguageModel(blocks=2 * plan.world)
         self.shard()
         self.parallel = DataParallel(self.model, self.group) if plan.axis == "dp" else None
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=RATE)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, warm_up)
         self.watch = watch_of(plan)
         self.watch.attach(model=self.model, optimizer=self.optimizer)
         self._text, self._batch_number = texts(rank if plan.axis == "dp" else 0, 256), 0
+        if plan.resume_step:
+            self.resume()
 
     def shard(self) -> None:
         """Keep this rank's part of the model."""
@@ -64,7 +77,7 @@ class Loop:
     def train(self) -> None:
         """All steps."""
         tokens = MICROBATCHES * BATCH * CONTEXT
-        for number in range(self.plan.steps):
+        for number in range(self.plan.resume_step, self.plan.steps):
             with self.watch.step(tokens=tokens) as step:
                 self.train_step(step)
             self.diary.step(tokens)
@@ -85,9 +98,13 @@ class Loop:
                 self.parallel.finish()
             self.optimizer.step()
             self.optimizer.zero_grad()
+        self.diary.note(lr=self.schedule.get_last_lr()[0])
+        self.schedule.step()
         if losses:
-            step.record(loss=sum(losses) / MICROBATCHES)
-            self.diary.microbatch(sum(losses) / MICROBATCHES)
+            loss = sum(losses) / MICROBATCHES
+            step.record(loss=loss, perplexity=math.exp(loss))
+            self.diary.note(perplexity=math.exp(loss))
+            self.diary.microbatch(loss)
 
     def forward(self, step: Any) -> tuple[Tensor | None, Tensor]:
         """Run one microbatch: receive from the previous stage, compute, send to the next."""
@@ -120,11 +137,39 @@ class Loop:
             with self.diary.pause("eval"):
                 self.model.eval()
                 self.work.evaluation(plan.pause_seconds)
+                self.validate()
                 self.model.train()
         if plan.save_every and step % plan.save_every == 0:
+            state = {
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "schedule": self.schedule.state_dict(),
+                "step": step,
+            }
             with self.diary.pause("save"):
-                path = Path(plan.folder, f"weights-{self.rank}.pt")
-                torch.save({"model": self.model.state_dict(), "step": step}, path)
+                torch.save(state, self.checkpoint(step))
+            self.diary.note(saved=str(self.checkpoint(step)))
+
+    @torch.no_grad()
+    def validate(self) -> None:
+        """Evaluate one batch; the last stage has the loss."""
+        _, output = self.forward(NullWatch())
+        if self.last:
+            loss = output.item() * MICROBATCHES
+            self.watch.record_evaluation({"val_loss": loss})
+            self.diary.evaluated(loss)
+
+    def checkpoint(self, step: int) -> Path:
+        """Return the path of this rank's checkpoint after so many steps."""
+        return Path(self.plan.folder, f"weights-{self.rank}-{step}.pt")
+
+    def resume(self) -> None:
+        """Continue from the checkpoint of the plan."""
+        state = torch.load(self.checkpoint(self.plan.resume_step))
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+        self.watch.start_at(state["step"])
 
 
 def send(tensor: Tensor, peer: int) -> None:

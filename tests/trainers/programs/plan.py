@@ -38,6 +38,10 @@ class Plan:
     fault: str = ""
     fault_step: int = 30
     fault_seconds: float = 0.15
+    journal: bool = False
+    """Whether ranks note numbers, evaluations and saves at once: a killed rank has no diary."""
+    resume_step: int = 0
+    """The step of the checkpoint to resume from, in the same folder; 0 begins anew."""
 
     def variable(self) -> dict[str, str]:
         """The environment variable that hands it over."""
@@ -46,6 +50,10 @@ class Plan:
     def diary(self, rank: int) -> Path:
         """Return the path of a rank's diary."""
         return Path(self.folder, f"rank-{rank}.json")
+
+    def journal_file(self, rank: int) -> Path:
+        """Return the path of a rank's journal; a resumed run has its own."""
+        return Path(self.folder, f"journal-{self.resume_step}-{rank}.jsonl")
 
     @property
     def trigger_file(self) -> Path:

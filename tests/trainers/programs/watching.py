@@ -32,6 +32,12 @@ class NullWatch:
     def record(self, **numbers: Any) -> None:
         """Nothing."""
 
+    def record_evaluation(self, values: Any) -> None:
+        """Nothing."""
+
+    def start_at(self, step: int) -> None:
+        """Nothing."""
+
     def finish(self) -> None:
         """Nothing."""
 
