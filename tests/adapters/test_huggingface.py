@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stepwatch.signals.records import Kind, Op
@@ -54,6 +55,8 @@ def test_an_unmodified_script_names_its_slow_rank(
         assert any(steps["eval_ns"] > 0), job
     recorded = tables_in(rings / "adapted")[0][Kind.STEP]
     logged = [float.fromhex(loss) for loss in losses(adapted, 1)[0]]
+    by_rank = [tables_in(rings / "hf")[rank][Kind.STEP]["loss"] for rank in range(RANKS)]
+    assert np.mean(by_rank, axis=0).tolist() == pytest.approx(logged, rel=1e-4)
     assert recorded["loss"].tolist() == pytest.approx(logged, rel=1e-6)
     assert (recorded["grad_norm"] > 0).all()
     assert recorded["tokens"].tolist() == [32] * STEPS

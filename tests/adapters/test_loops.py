@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -63,6 +64,11 @@ def test_the_slow_rank_is_named_and_nothing_is_changed(
         assert [step for step, _ in rates] == [*expected_steps], job
         assert {rate for _, rate in rates} == {0.1}, job
     recorded = tables_in(rings / "adapted")[0][Kind.STEP]["loss"]
+    unasked = tables_in(rings / "unasked")[0][Kind.STEP]["loss"]
+    if framework in ("accelerate", "lightning"):
+        assert unasked.tolist() == recorded.tolist(), "these frameworks show the loss by themselves"
+    else:
+        assert np.isnan(unasked).all()
     values = metric_values(tables_in(rings / "adapted")[0])
     if framework in ("accelerate", "lightning"):
         assert [step for step, _ in values["train_loss"]] == [*range(len(recorded))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stepwatch.hooks.watch import Watch
 
+from .losses import Losses
 from .observer import LoopObserver
 from .patches import install
 from .router import Router
@@ -33,3 +34,4 @@ def follow(watch: Watch, *, boundaries: bool = True) -> LoopObserver | None:
 def begin_unasked(owner: str) -> None:
     """Watch this process once it trains; `owner` names a variable for its children to read."""
     router().wait_for_training(owner)
+    Losses(router()).start()

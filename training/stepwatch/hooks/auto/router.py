@@ -34,6 +34,7 @@ class Router:
         self.observer: LoopObserver | None = None
         self._watch: Watch | None = None
         self._owner = ""
+        self._is_unasked = False
         self._models: weakref.WeakSet[Any] = weakref.WeakSet()
         self._loads: list[Any] = []
         """Files and folders loaded before there is a Watch."""
@@ -44,6 +45,11 @@ class Router:
         if self.observer is None and self._owner:
             self._make()
         return self.observer
+
+    @property
+    def unasked_observer(self) -> LoopObserver | None:
+        """The observer that no line of code and no adapter asked for; None without it."""
+        return self.observer if self._is_unasked else None
 
     @guarded()
     def wrapped(self, model: Any) -> None:
@@ -81,7 +87,7 @@ class Router:
         """Record this thread's calls into `watch` from now on."""
         watch.instruments.phases.close()
         watch.attach()
-        self._watch = watch
+        self._watch, self._is_unasked = watch, False
         self.observer = LoopObserver(watch.steps, boundaries=boundaries)
         self._follow_calls(watch)
         while self._loads:
@@ -104,6 +110,7 @@ class Router:
         watch = Watch.from_env()
         if watch.enabled:
             self.lead_to(watch)
+            self._is_unasked = True
 
 
 def may_record(environ: Mapping[str, str], owner: str = "") -> bool:
