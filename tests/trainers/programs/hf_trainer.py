@@ -10,7 +10,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
 from tests.trainers.programs.diary import Diary
-from tests.trainers.programs.model import BATCH, CONTEXT, VOCABULARY, WARM_UP_STEPS, WIDTH
+from tests.trainers.programs.model import BATCH, CONTEXT, RATE, VOCABULARY, WARM_UP_STEPS, WIDTH
 from tests.trainers.programs.plan import Plan, read_plan
 from tests.trainers.programs.rows import Rows
 from tests.trainers.programs.work import SlowStorage, Work, leave
@@ -66,6 +66,7 @@ def settings(plan: Plan) -> TrainingArguments:
         per_device_train_batch_size=BATCH,
         per_device_eval_batch_size=BATCH,
         logging_steps=1,
+        learning_rate=RATE,
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=WARM_UP_STEPS,
         eval_strategy="steps" if plan.eval_every else "no",

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 VOCABULARY, CONTEXT, WIDTH, BATCH = 64, 32, 32, 4
-RATE, WARM_UP_STEPS = 1e-3, 100
+RATE, WARM_UP_STEPS = 3e-3, 100
 """The learning rate, and the steps in which it rises to that."""
 
 
@@ -58,6 +58,7 @@ def warm_up(step: int) -> float:
 
 
 def texts(rank: int, count: int) -> Tensor:
-    """Token rows of one rank, of shape (count, context + 1)."""
+    """Token rows of one rank, of shape (count, context + 1), which a model learns in few steps."""
     generator = torch.Generator().manual_seed(1000 + rank)
-    return torch.randint(0, VOCABULARY, (count, CONTEXT + 1), generator=generator)
+    starts = torch.randint(0, VOCABULARY, (count, 1), generator=generator)
+    return (starts + torch.arange(CONTEXT + 1)) % VOCABULARY

@@ -93,12 +93,11 @@ def check_damage(checkpoints: list[Document], step: int, file: Path) -> Mark:
 def check_resume(job: Document, step: int) -> Mark:
     """Expect that the newest attempt resumed at `step`, and that the job finished."""
     attempt = job["attempts"][-1]
-    first, resume = attempt["first_step"], attempt.get("resume") or {}
-    seen = resume.get("step", attempt.get("resumed_from"))
-    if seen is None:
+    first, resume = attempt["first_step"], attempt["resume"]
+    if resume is None:
         return Mark(UNKNOWN, f"first step {first}, no resume")
-    if (seen, first) != (step, step):
-        return Mark(WRONG, f"resumed at {seen} with step {first} instead of {step}")
+    if (resume["step"], first) != (step, step):
+        return Mark(WRONG, f"resumed at {resume['step']} with step {first} instead of {step}")
     if job["state"] != "finished":
         return Mark(WRONG, f"the job is {job['state']}")
     return Mark(RIGHT)
