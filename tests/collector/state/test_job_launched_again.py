@@ -11,6 +11,7 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.recorded.checkpoints_view import job_checkpoints
+from stepwatch.collector.web.recorded.metrics_view import job_metrics
 from stepwatch.signals.records import (
     CheckpointEvent,
     Kind,
@@ -190,6 +191,19 @@ def test_steps_are_left_of_a_run_and_the_metrics_of_the_newest_one(
     assert attempt.runs[0].cells == 0 < attempt.runs[1].cells < cells
     attempt.release()
     assert attempt.runs[1].cells == 0
+
+
+def test_curves_go_on_in_the_second_run(store: Store, clock: HandClock) -> None:
+    service = Service(store, clock)
+    first_run(service, clock, None)
+    start, *later_segments = second_run(60)
+    starts = {Kind.LIFECYCLE: start.tables[Kind.LIFECYCLE]}
+    take(service, clock, segment(600, starts), *later_segments[5:])
+    job_state = service.job(JOB)
+    assert job_state is not None
+    metrics = {item["name"]: item for item in job_metrics(*job_state, clock.wall)["metrics"]}
+    curve = metrics["loss"]["curves"]["steps"]
+    assert curve["step"] == [*range(60)], "40 steps, a kill, and a resume at step 30"
 
 
 def checkpoint_states(service: Service) -> list[tuple[int, str]]:

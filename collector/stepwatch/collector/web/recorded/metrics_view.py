@@ -38,12 +38,12 @@ def job_metrics(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
 
 
 def _recorded(job: LiveJob) -> list[_Recorded]:
-    """Return the metrics with a value, by evaluation and name over all attempts.
+    """Return the metrics with a value, by evaluation and name over all attempts and their runs.
 
     Steps that a later attempt redoes are left out.
     """
     by_name: dict[tuple[str, str], _Recorded] = {}
-    for attempt, redone_from in job.ordered():
+    for attempt, redone_from in job.runs().values():
         tracker = attempt.tracker(Metrics)
         for index, metric in enumerate(tracker.names.metrics):
             key = metric.evaluation, metric.name
