@@ -7,7 +7,7 @@ loss, so they add up; Accelerate and Lightning show it undivided, so the last ba
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -45,10 +45,10 @@ LOSS_CALLS = (
 class Losses:
     """Records the shown losses while nothing but `stepwatch run` watches this process."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, calls: Sequence[LossCall] = LOSS_CALLS) -> None:
         self.guard = router.guard
         self._router = router
-        self._depth = 0
+        self._calls = calls
         self._step = -1
         self._sum: Any = None
         """Of the batches in step `_step` so far."""
@@ -56,11 +56,11 @@ class Losses:
     @guarded()
     def start(self) -> None:
         """Watch the calls in modules that are imported, now or later."""
-        Imports({call.module for call in LOSS_CALLS}, self._imported).start()
+        Imports({call.module for call in self._calls}, self._imported).start()
 
     @guarded()
     def _imported(self, module: ModuleType) -> None:
-        for call in LOSS_CALLS:
+        for call in self._calls:
             owner = getattr(module, call.owner, None) if call.module == module.__name__ else None
             inner = None if owner is None else vars(owner).get(call.name)
             if callable(inner):
@@ -69,14 +69,9 @@ class Losses:
     def _watched(self, call: LossCall, inner: Function) -> Function:
         @functools.wraps(inner)
         def train(*args: Any, **kwargs: Any) -> Any:
-            # The Trainer calls Accelerate's `backward`: only the outer call has the batch's loss.
-            self._depth += 1
-            try:
-                result = inner(*args, **kwargs)
-            finally:
-                self._depth -= 1
-            if not self._depth:
-                self._note(call, args, kwargs, result)
+            # The Trainer calls Accelerate's `backward`: the outer call is noted last, and counts.
+            result = inner(*args, **kwargs)
+            self._note(call, args, kwargs, result)
             return result
 
         return train
