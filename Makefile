@@ -90,7 +90,7 @@ test-adapters: .venv-adapters/.ready  ## the adapters on the real frameworks, in
 	@touch $@
 
 # What a user installs: a wheel, in an environment that has nothing of this repository.
-test-trainers: .venv-trainers/.ready  ## real trainers, each watched in each way, as a table (75 minutes; ARGS="--only nanogpt-lines")
+test-trainers: .venv-trainers/.ready  ## real trainers, each watched in each way, as tables (90 minutes; ARGS="--record" runs the second one: 15 minutes)
 	rm -rf .venv-trainers/wheel
 	.venv-trainers/bin/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir .venv-trainers/wheel .
 	.venv-trainers/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .venv-trainers/wheel/*.whl
