@@ -233,9 +233,9 @@ def test_checkpoints_of_the_first_run_remain(store: Store, clock: HandClock) -> 
     again = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
     again["time_ns"] += np.uint64(PAUSE * 10**9)
     take(service, clock, segment(620, {Kind.CHECKPOINT: again}))
-    assert checkpoint_states(service) == [(30, "written"), *known], "it counts from zero again"
+    assert checkpoint_states(service) == [(30, "written"), *known[1:]], "it saves step 30 again"
     take(service, clock, segment(621, {Kind.VERIFICATION: read_rows(30, Verification.VERIFIED)}))
-    assert checkpoint_states(service) == [(30, "verified"), *known]
+    assert checkpoint_states(service) == [(30, "verified"), *known[1:]]
 
 
 def test_a_verification_after_a_relaunch_is_of_the_earlier_save(
