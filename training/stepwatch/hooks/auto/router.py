@@ -17,6 +17,7 @@ from stepwatch.hooks.pauses.loads import MOST_LOADS
 from stepwatch.hooks.pauses.save_paths import plain_path
 from stepwatch.hooks.watch import Watch
 
+from .logged_values import LoggedValues
 from .observer import LoopObserver
 
 logger = logging.getLogger("stepwatch")
@@ -111,6 +112,7 @@ class Router:
         if watch.enabled:
             self.lead_to(watch)
             self._is_unasked = True
+            LoggedValues(watch.instruments).follow()
 
 
 def may_record(environ: Mapping[str, str], owner: str = "") -> bool:

@@ -51,6 +51,10 @@ class Metrics:
         """What was noted for the current step."""
         self.elsewhere: list[_Ended] = []
         """Values for ended steps, from any thread: a ring's writer is the training thread."""
+        self._logged: _Ended | None = None
+        """The one of them that `note_logged` adds to."""
+        self._plain: dict[str, float] = {}
+        """Its plain numbers, which need no conversion before they are written."""
         self._shapes: dict[tuple[str, ...], tuple[int, ...]] = {}
         """A record's names by the names in one call."""
         self._on_device = False
@@ -88,6 +92,33 @@ class Metrics:
         if self._recorder.timeline is not None:
             self._write_now(self._noted(named, ""))
 
+    @guarded()
+    def note_logged(self, named: Mapping[str, Any]) -> None:
+        """Note values for the step that ended last, one call for each value.
+
+        The next step's end writes them; a name's last value counts. On the training thread only.
+        """
+        step = max(self._recorder.step_number - 1, 0)
+        if self._logged is None or self._logged.step != step:
+            self._finish_logged()
+            self._logged = _Ended(step, self._recorder.clock(), [])
+            self.elsewhere.append(self._logged)
+        if _PLAIN.issuperset(map(type, named.values())):
+            self._plain.update(named)
+            return
+        for name in named:
+            self._plain.pop(name, None)
+        self._logged.calls.extend(self._noted(named, ""))
+        if len(self._logged.calls) > MOST_CALLS:
+            self._logged.calls[:] = _latest(self._logged.calls)
+
+    def _finish_logged(self) -> None:
+        """Convert what `note_logged` noted: each name once, with its last value."""
+        if self._logged is not None:
+            calls, plain, self._plain = self._logged.calls, self._plain, {}
+            calls[:] = _latest([*calls, *self._noted(plain, "")])
+            self._logged = None
+
     def _write_now(self, calls: list[Call]) -> None:
         recorder = self._recorder
         step = max(recorder.step_number - 1, 0)
@@ -98,6 +129,7 @@ class Metrics:
     @guarded()
     def write_elsewhere(self) -> None:
         """Write what was recorded for ended steps; on the training thread only."""
+        self._finish_logged()
         ended, self.elsewhere = self.elsewhere, []
         for step, time_ns, calls in ended:
             self._write(step, time_ns, calls)

@@ -98,7 +98,18 @@ class MetricNames:
         )
 
     def _is_usable(self, text: object, field: str) -> bool:
-        """Return whether a text fits the record's field, is printable, and is no secret."""
+        """Return whether a text has no `problem`; one that has is counted and logged once."""
+        problem = self.problem(text, field)
+        if problem:
+            self._misuse(problem)
+        return not problem
+
+    @staticmethod
+    def problem(text: object, field: str) -> str:
+        """Return why a text is no name for a record's `field`; empty if it is one.
+
+        It fits the field, is printable, and is no secret.
+        """
         if (
             not isinstance(text, str)
             or not text
@@ -107,12 +118,10 @@ class MetricNames:
             or plain_line(text) != text
             or len(text.encode()) > _SIZES[field]
         ):
-            self._misuse(BAD_NAME if field == "text" else f"a bad {field} of a metric is left out")
-            return False
+            return BAD_NAME if field == "text" else f"a bad {field} of a metric is left out"
         # Imported at the first name: compiling its patterns takes milliseconds.
         from stepwatch.signals.secrets import holds_secret, is_secret_name
 
         if is_secret_name(text.replace("/", "."), is_number=True) or holds_secret(text):
-            self._misuse(SECRET)
-            return False
-        return True
+            return SECRET
+        return ""
