@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from stepwatch.cli.main import USAGE, main
+from stepwatch.cli.track.linked import linked_run
 from stepwatch.cli.track.sample import MOST_NOTES, notes_of, sample_of
 from stepwatch.collector.incidents.model import incident_from
+from stepwatch.signals.errors import UsageError
 
 INCIDENT = incident_from(
     {
@@ -80,6 +82,31 @@ def test_notes_are_bounded_and_the_newest_remain() -> None:
     many = [{**INCIDENT, "id": str(number)} for number in range(MOST_NOTES + 5)]
     notes = notes_of({**JOB, "incidents": many})
     assert len(notes) == MOST_NOTES and notes[-1].incident == str(MOST_NOTES + 4)
+
+
+def link(tracker: str, run: str, url: str = "") -> dict[str, str]:
+    return {"tracker": tracker, "run": run, "url": url}
+
+
+def test_without_to_it_is_the_run_that_the_trainer_opened() -> None:
+    assert linked_run([link("mlflow", "4f2c")]) == "mlflow:4f2c"
+    assert linked_run([link("tensorboard", "/logs/a")] * 2) == "tensorboard:/logs/a"
+    online = link("wandb", "run7", "https://wandb.ai/team/llama/runs/run7")
+    assert linked_run([online, link("wandb", "offline")]) == "wandb:team/llama/run7"
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ([], "reports no run"),
+        ([link("wandb", "offline")], "reports no run"),
+        ([link("mlflow", "a"), link("tensorboard", "b")], "mlflow:a, tensorboard:b"),
+    ],
+)
+def test_no_run_or_several_need_the_option(links: list[dict[str, str]], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        linked_run(links)
+    assert "--to" in str(raised.value)
 
 
 @pytest.mark.parametrize("words", ["", "tensorboard", "tensorboard:", "comet:x", "runs/llama"])

@@ -11,7 +11,8 @@ pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
 
 from tensorboard.backend.event_processing import event_accumulator as reading
 
-from stepwatch.cli.main import PROBLEM, main
+from stepwatch.cli.main import PROBLEM, USAGE, main
+from stepwatch.signals.records import Kind, Link
 from tests.cli.track.courses import (
     finish,
     send_steps,
@@ -21,7 +22,7 @@ from tests.cli.track.courses import (
     words,
 )
 from tests.collector.conftest import collector
-from tests.collector.made import JOB
+from tests.collector.made import JOB, body, link_rows, segment
 from tests.collector.process import Process
 from tests.waiting import until
 
@@ -59,6 +60,20 @@ def test_values_and_notes_of_a_job(collector: Process, tmp_path: Path) -> None:
     assert 0.0 < goodput.value <= 1.0
     (note,) = notes(tmp_path)
     assert note.startswith("open: straggler, rank 2") and "stepwatch runbook" in note
+
+
+def test_without_to_it_writes_into_the_trainers_run(
+    collector: Process, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    send_steps(collector, 0, 60)
+    without_to = ["track", JOB, "--collector", collector.url, "--once"]
+    assert main(without_to) == USAGE
+    assert "reports no run" in capsys.readouterr().err
+    rows = {Kind.LIFECYCLE: link_rows(Link("tensorboard", str(tmp_path), ""))}
+    collector.send(body([segment(13, rows)]))
+    until("the link to arrive", lambda: main(without_to) == 0)
+    assert steps(tmp_path) == [59]
+    assert f"writing into tensorboard:{tmp_path}" in capsys.readouterr().err
 
 
 def test_twice_writes_nothing_twice_and_new_steps_are_added(

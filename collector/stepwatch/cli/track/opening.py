@@ -7,7 +7,7 @@ from stepwatch.signals.errors import ConfigurationError, UsageError
 from .target import Target
 
 KINDS = ("tensorboard", "mlflow", "wandb")
-_FORMS = "tensorboard:DIR, mlflow:RUN_ID or wandb:ENTITY/PROJECT/RUN"
+FORMS = "tensorboard:DIR, mlflow:RUN_ID or wandb:ENTITY/PROJECT/RUN"
 
 
 def open_target(words: str) -> Target:
@@ -20,7 +20,7 @@ def open_target(words: str) -> Target:
     """
     kind, _, place = words.partition(":")
     if kind not in KINDS or not place:
-        raise UsageError(f"--to {words[:80]!r}: write {_FORMS}")
+        raise UsageError(f"--to {words[:80]!r}: write {FORMS}")
     try:
         return _opened(kind, place)
     except ModuleNotFoundError as error:
