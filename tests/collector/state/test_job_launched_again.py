@@ -238,6 +238,20 @@ def test_checkpoints_of_the_first_run_remain(store: Store, clock: HandClock) -> 
     assert checkpoint_states(service) == [(30, "verified"), *known[1:]]
 
 
+def test_a_damaged_file_stays_when_another_one_verifies_after_a_relaunch(
+    store: Store, clock: HandClock
+) -> None:
+    service = Service(store, clock)
+    first_run(service, clock, None)
+    saved = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
+    damaged = read_rows(30, Verification.DAMAGED)
+    tables = {Kind.CHECKPOINT: saved, Kind.VERIFICATION: damaged}
+    take(service, clock, segment(510, tables), *second_run(35))
+    whole = read_rows(30, Verification.VERIFIED, path="/runs/b", rank=1)
+    take(service, clock, segment(620, {Kind.VERIFICATION: whole}))
+    assert checkpoint_states(service) == [(30, "damaged")]
+
+
 def test_a_verification_after_a_relaunch_is_of_the_earlier_save(
     store: Store, clock: HandClock
 ) -> None:
