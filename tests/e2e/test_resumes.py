@@ -165,4 +165,5 @@ def test_the_reference_trainer_continues_after_a_killed_rank(services: Services)
     resume = resume_of(services, "reference")
     assert (resume["step"], resume["loss_continued"]) == (40, True)
     assert resume["learning_rate_continued"] is True
+    assert resume["path"] == str(services.folder / "reference" / "checkpoints" / "step-00000040")
     assert resume["data_order"] == "unknown"

@@ -12,6 +12,7 @@ from stepwatch.collector.analysis.resumes.earlier import Resume, first_losses
 from stepwatch.collector.analysis.resumes.learning_rate import rate_continued
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.state.trackers.checkpoints import Checkpoint
 from stepwatch.signals.records import Kind
 from tests.collector.made import segment, state_rows, step_rows
 from tests.collector.state.trackers.metrics.test_metrics import WORLD, metric_rows, name_rows
@@ -153,6 +154,25 @@ def test_other_samples_than_either_are_unknown() -> None:
 def test_one_batch_for_all_steps_is_unknown() -> None:
     same: dict[str, Value] = {"sample": lambda step: 0.0}
     assert data_order(resumed(same, same)) is DataOrder.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        ("", "/runs/a/step-100.pt"),
+        ("/runs/a/ste", "/runs/a/step-100.pt"),
+        ("step-100.pt", "/runs/a/step-100.pt"),
+        ("other.pt", "other.pt"),
+    ],
+)
+def test_the_checkpoint_is_the_reported_one_with_the_path_of_its_save(
+    reported: str, expected: str
+) -> None:
+    resume = resumed({}, {})
+    first = resume.earlier[0][0]
+    first.checkpoints.by_step[SAVED] = Checkpoint(SAVED, path="/runs/a/step-100.pt")
+    resume.attempt.lifecycle.resumed_path = reported
+    assert resume.path == expected
 
 
 def test_losses_before_a_resume_leave_out_steps_that_were_done_again() -> None:

@@ -7,6 +7,7 @@ not counts from zero again after a resume, too: then the save that it loaded sho
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
@@ -117,12 +118,13 @@ def is_resume(run: Attempt, earlier: Sequence[Attempt]) -> bool:
 
 def loaded_save(run: Attempt, earlier: Sequence[Attempt]) -> Save | None:
     """Return the newest save in `earlier` whose path, or a file in it, a run loaded; else None."""
-    paths = run.tracker(LoadedPaths).paths()
-    for place in reversed(range(len(earlier)) if paths else ()):
-        for step, saved in sorted(earlier[place].checkpoints.by_step.items(), reverse=True):
-            folder = f"{saved.path}/"
-            if saved.path and any(path == saved.path or path.startswith(folder) for path in paths):
-                return Save(place, step)
+    paths = [PurePosixPath(path) for path in run.tracker(LoadedPaths).paths()]
+    loaded = {str(place) for path in paths for place in (path, *path.parents)}
+    for place in reversed(range(len(earlier)) if loaded else ()):
+        saves = earlier[place].checkpoints.by_step.items()
+        steps = [step for step, saved in saves if saved.path in loaded]
+        if steps:
+            return Save(place, max(steps))
     return None
 
 

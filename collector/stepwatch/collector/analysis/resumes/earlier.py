@@ -32,15 +32,16 @@ class Resume(NamedTuple):
     def path(self) -> str:
         """The checkpoint as the resume reported it, or the path of its save; empty if unknown.
 
-        A report may be the beginning of a path only. A save has the number of the step that comes
-        next, or of the step that ended last. An agent may verify it after the resume.
+        A report may be the beginning of a path, or its last part. A save has the number of the step
+        that comes next, or of the step that ended last. An agent may verify it after the resume.
         """
         reported = self.attempt.lifecycle.resumed_path
         for step in (self.step, self.step - 1):
             for run in (*(run for run, _ in self.earlier), self.attempt):
                 saved = run.checkpoints.by_step.get(step)
-                if saved is not None and saved.path and saved.path.startswith(reported):
-                    return saved.path
+                path = "" if saved is None else saved.path
+                if path and (path.startswith(reported) or path.endswith(f"/{reported}")):
+                    return path
         return reported
 
     def losses_before(self, count: int) -> Vector:
