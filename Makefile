@@ -99,7 +99,9 @@ test-trainers: .venv-trainers/.ready  ## real trainers, each watched in each way
 .venv-trainers/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-trainers
 	.venv-trainers/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[agent,collector]' \
-		torch==2.13.0 transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6
+		torch==2.13.0 transformers==5.23.0 accelerate==1.15.0 lightning==2.6.6 setuptools wheel ninja
+	DS_BUILD_OPS=0 DS_ACCELERATOR=cpu .venv-trainers/bin/pip install --quiet --disable-pip-version-check \
+		--no-build-isolation deepspeed==0.19.8
 	@touch $@
 
 lint: $(READY)  ## ruff, mypy strict, import layers, and the closure check

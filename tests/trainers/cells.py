@@ -39,6 +39,7 @@ TRAINERS = (
     Trainer("lightning", "lightning_fit", TORCHRUN, (CALLBACK, NO_CODE)),
     Trainer("lightning-alone", "lightning_fit", PYTHON, (CALLBACK, NO_CODE)),
     Trainer("accelerate", "accelerate_loop", TORCHRUN, (CALLBACK, NO_CODE)),
+    Trainer("deepspeed", "deepspeed_loop", TORCHRUN, (CALLBACK, NO_CODE)),
     Trainer("fsdp2", "fsdp2_loop", TORCHRUN, (LINES, NO_CODE)),
     *(
         Trainer(f"picotron-{axis}2", "picotron_loop", TORCHRUN, (LINES, NO_CODE), {"axis": axis})
