@@ -31,10 +31,15 @@ def test_why_a_rank_has_no_stack_is_said_in_words(tmp_path: Path) -> None:
     assert find_py_spy() is None or sample_ranks([], find_py_spy(), 1.0) == []
 
 
+@pytest.mark.long(
+    "tests/agent/profiles/test_stacks.py::test_why_a_rank_has_no_stack_is_said_in_words",
+    "tests/collector/analysis/profiles/test_stacks.py::test_the_function_that_takes_more_is_named_by_its_share",
+)
 @needs_py_spy
 @pytest.mark.parametrize(
     ("cause", "pattern"),
     [("lock", r"read_shared_state \(slow_rank.py:\d+\) holds \d+% of rank 1's time \(peer .*")],
+    ids=["lock"],
 )
 def test_the_function_that_waits_is_named(cause: str, pattern: str, tmp_path: Path) -> None:
     with running(cause, tmp_path) as (rings, _):

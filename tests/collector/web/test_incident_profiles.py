@@ -212,6 +212,10 @@ class Sender:
             assert self.collector.send(body([now])).status_code == 200
 
 
+@pytest.mark.long(
+    "tests/collector/web/test_incident_profiles.py"
+    "::test_an_incident_is_profiled_once_and_shows_what_came_of_it",
+)
 def test_a_killed_collector_does_not_ask_again(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text(CLASSES)
     process = Process(tmp_path, options=("--site", str(tmp_path / "site.yaml")))
