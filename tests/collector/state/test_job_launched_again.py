@@ -265,3 +265,36 @@ def test_a_verification_after_a_relaunch_is_of_the_earlier_save(
     assert job_state is not None
     ((_, item),) = job_state[0].checkpoints()
     assert (item.is_good, item.saved_s) == (True, EPOCH + 3.0)
+
+
+def test_files_of_one_save_verify_together_across_a_relaunch(
+    store: Store, clock: HandClock
+) -> None:
+    service = Service(store, clock)
+    first_run(service, clock, None)
+    saved = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
+    waiting = [
+        read_rows(30, Verification.WAITING, path=f"/runs/{rank}", rank=rank) for rank in (0, 1)
+    ]
+    tables = {Kind.CHECKPOINT: saved, Kind.VERIFICATION: np.concatenate(waiting)}
+    take(service, clock, segment(510, tables), *second_run(35))
+    for number, rank, state in ((620, 1, "written"), (621, 0, "verified")):
+        read = read_rows(30, Verification.VERIFIED, path=f"/runs/{rank}", rank=rank)
+        take(service, clock, segment(number, {Kind.VERIFICATION: read}))
+        assert checkpoint_states(service) == [(30, state)]
+    assert checkpoint_states(Service(store, clock)) == [(30, "verified")]
+
+
+def test_a_step_that_is_saved_again_has_files_of_its_own(store: Store, clock: HandClock) -> None:
+    service = Service(store, clock)
+    first_run(service, clock, None)
+    saved = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
+    waiting = read_rows(30, Verification.WAITING, path="/runs/first", rank=1)
+    take(service, clock, segment(510, {Kind.CHECKPOINT: saved, Kind.VERIFICATION: waiting}))
+    take(service, clock, *second_run(35))
+    again = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
+    again["time_ns"] += np.uint64(PAUSE * 10**9)
+    take(service, clock, segment(620, {Kind.CHECKPOINT: again}))
+    read = read_rows(30, Verification.VERIFIED, path="/runs/second", rank=1)
+    take(service, clock, segment(621, {Kind.VERIFICATION: read}))
+    assert checkpoint_states(service) == [(30, "verified")], "the first file is no part of it"

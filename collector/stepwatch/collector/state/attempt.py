@@ -103,6 +103,7 @@ class Attempt(TrackedAttempt):
         self.give_up()
         fresh = Attempt(self.number, ended, self.totals)
         fresh.past, self.past = self.past, []
+        fresh.checkpoints.continue_from(self.checkpoints)
         fresh.tracker(Steps).newest_s = self.steps.newest_s
         return fresh
 

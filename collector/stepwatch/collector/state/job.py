@@ -258,7 +258,8 @@ class LiveJob:
                     place = next(((n, step) for n in series if (n, step) in known), place)
                     _, saved = known.get(place, (run, item))
                     item = item._replace(saved_s=saved.saved_s, stall_seconds=saved.stall_seconds)
-                    if saved.is_damaged and item.is_good:  # another file of the same save
+                    is_worse = item.is_damaged or item.is_removed
+                    if saved.is_damaged and not is_worse:  # another file of the same save
                         item = saved
                 known[place] = run, item
         return [known[place] for place in sorted(known)]

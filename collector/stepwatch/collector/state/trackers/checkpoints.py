@@ -70,6 +70,12 @@ class Checkpoints(Tracker):
         self.in_flight = CheckpointsInFlight()
         self.files: dict[int, dict[int, int]] = {}
         """By step, the `Verification` of each path; a key is the rank and the path's number."""
+        self.earlier_files: dict[int, dict[int, int]] = {}
+        """The same for saves of an earlier run with the attempt's number, at its end."""
+
+    def continue_from(self, earlier: Checkpoints) -> None:
+        """Follow the saves of an earlier run: agents report their files to the newest one."""
+        self.earlier_files = {**earlier.earlier_files, **earlier.files}
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
         """Fold in batches; batches with only RANK_STATE rows count if a rank is in a save."""
@@ -85,6 +91,7 @@ class Checkpoints(Tracker):
         if (rows := batch.rows(Kind.CHECKPOINT)) is not None:
             began_ns = attempt.tracker(LifecycleEvents).began_ns.get(batch.node, 0)
             valid = validation.checkpoints(rows, began_ns)
+            self._begin_again(valid)
             self.in_flight.add(valid, attempt.world, batch.to_wall_ns)
             attempt.totals.add_checkpoints(fold(self.by_step, valid, int(batch.to_wall_ns)))
         if (read := batch.rows(Kind.VERIFICATION)) is not None:
@@ -95,28 +102,39 @@ class Checkpoints(Tracker):
     @property
     def cells(self) -> int:
         """Number of paths whose state is held."""
-        return sum(map(len, self.files.values()))
+        return sum(map(len, (*self.files.values(), *self.earlier_files.values())))
 
     def keep_newest(self) -> None:
         """Keep the newest `KEPT_CHECKPOINTS`, without the states of their paths."""
         newest = sorted(self.by_step)[-KEPT_CHECKPOINTS:]
         self.by_step = {step: self.by_step[step] for step in newest}
-        self.in_flight, self.files = CheckpointsInFlight(), {}
+        self.in_flight, self.files, self.earlier_files = CheckpointsInFlight(), {}, {}
 
     def _verify(self, rows: Rows) -> Counter[str]:
         """Fold in VERIFICATION rows; a checkpoint verified once all its known paths did."""
         decided: Counter[str] = Counter()
         for row in rows:
             step = int(row["step"])
-            states = self.files.setdefault(step, {})
+            states = self.files.setdefault(step, {**self.earlier_files.get(step, {})})
             number = int(row["rank"]) << 32 | int(row["path_number"])
             states[number] = int(row["state"])
             complete = set(states.values()) == {int(Verification.VERIFIED)}
             known = self.by_step.get(step, Checkpoint(step))
             _put(self.by_step, verified(known, row, complete), decided)
+        while self.earlier_files and self.cells > MAX_FILES:
+            del self.earlier_files[next(iter(self.earlier_files))]
         while len(self.files) > 1 and self.cells > MAX_FILES:
             del self.files[next(iter(self.files))]
         return decided
+
+    def _begin_again(self, rows: Rows) -> None:
+        """Forget the files of an earlier run's save of a step that this run saves, too."""
+        for step in rows["step"][rows["event"] == CheckpointEvent.BEGIN].tolist():
+            if self.earlier_files.pop(step, None) is not None:
+                known = self.by_step.get(step)
+                if known is not None and known.saved_s is None:
+                    del self.by_step[step]
+                    self.files.pop(step, None)
 
 
 def fold(by_step: dict[int, Checkpoint], rows: Rows, to_wall_ns: int = 0) -> Counter[str]:
