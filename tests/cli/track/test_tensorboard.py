@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
@@ -12,7 +13,7 @@ pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
 from tensorboard.backend.event_processing import event_accumulator as reading
 
 from stepwatch.cli.main import PROBLEM, USAGE, main
-from stepwatch.signals.records import Kind, Link
+from stepwatch.signals.records import Kind, Link, Verification
 from tests.cli.track.courses import (
     finish,
     send_steps,
@@ -24,6 +25,7 @@ from tests.cli.track.courses import (
 from tests.collector.conftest import collector
 from tests.collector.made import JOB, body, link_rows, segment
 from tests.collector.process import Process
+from tests.collector.state.trackers.test_checkpoints import read_rows
 from tests.waiting import until
 
 __all__ = ["collector"]
@@ -107,6 +109,26 @@ def test_it_ends_when_the_job_has_ended(collector: Process, tmp_path: Path) -> N
         assert process.wait(60) == 0
     assert steps(tmp_path)[-1] == 99
     assert [note for note in notes(tmp_path) if note.startswith(("resolved:", "ended:"))]
+
+
+def has_open_incident(collector: Process) -> bool:
+    job = httpx.get(f"{collector.url}/v1/jobs/{JOB}", timeout=10.0).json()
+    return bool(job["open_incidents"])
+
+
+def test_it_ends_although_the_damage_of_a_checkpoint_stays_an_open_incident(
+    collector: Process, tmp_path: Path
+) -> None:
+    send_steps(collector, 0, 60)
+    finish(collector)
+    until("the straggler's incident to end", lambda: not has_open_incident(collector))
+    damaged = read_rows(16, Verification.DAMAGED, file=b"a.pt", reason=b"it is cut short")
+    collector.send(body([segment(90, {Kind.VERIFICATION: damaged})]))
+    until("the incident", lambda: has_open_incident(collector))
+    with tracking(collector, f"tensorboard:{tmp_path}") as process:
+        assert process.wait(60) == 0
+    assert has_open_incident(collector)
+    assert [note for note in notes(tmp_path) if note.startswith("open: checkpoint-stall")]
 
 
 def test_an_outage_of_the_collector_is_one_line_and_outlasted(

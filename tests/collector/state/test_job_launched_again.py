@@ -238,15 +238,21 @@ def test_checkpoints_of_the_first_run_remain(store: Store, clock: HandClock) -> 
     assert checkpoint_states(service) == [(30, "verified"), *known[1:]]
 
 
+def relaunched(store: Store, clock: HandClock, *verifications: Rows) -> Service:
+    """A job that saved in step 30, whose files were reported, and that was launched again."""
+    service = Service(store, clock)
+    first_run(service, clock, None)
+    tables = {Kind.CHECKPOINT: checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)}
+    if verifications:
+        tables[Kind.VERIFICATION] = np.concatenate(verifications)
+    take(service, clock, segment(510, tables), *second_run(35))
+    return service
+
+
 def test_a_damaged_file_stays_when_another_one_verifies_after_a_relaunch(
     store: Store, clock: HandClock
 ) -> None:
-    service = Service(store, clock)
-    first_run(service, clock, None)
-    saved = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
-    damaged = read_rows(30, Verification.DAMAGED)
-    tables = {Kind.CHECKPOINT: saved, Kind.VERIFICATION: damaged}
-    take(service, clock, segment(510, tables), *second_run(35))
+    service = relaunched(store, clock, read_rows(30, Verification.DAMAGED))
     whole = read_rows(30, Verification.VERIFIED, path="/runs/b", rank=1)
     take(service, clock, segment(620, {Kind.VERIFICATION: whole}))
     assert checkpoint_states(service) == [(30, "damaged")]
@@ -255,11 +261,7 @@ def test_a_damaged_file_stays_when_another_one_verifies_after_a_relaunch(
 def test_a_verification_after_a_relaunch_is_of_the_earlier_save(
     store: Store, clock: HandClock
 ) -> None:
-    service = Service(store, clock)
-    first_run(service, clock, None)
-    saved = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
-    take(service, clock, segment(510, {Kind.CHECKPOINT: saved}))
-    take(service, clock, *second_run(35))
+    service = relaunched(store, clock)
     take(service, clock, segment(620, {Kind.VERIFICATION: read_rows(30, Verification.VERIFIED)}))
     job_state = service.job(JOB)
     assert job_state is not None
@@ -270,14 +272,10 @@ def test_a_verification_after_a_relaunch_is_of_the_earlier_save(
 def test_files_of_one_save_verify_together_across_a_relaunch(
     store: Store, clock: HandClock
 ) -> None:
-    service = Service(store, clock)
-    first_run(service, clock, None)
-    saved = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
     waiting = [
         read_rows(30, Verification.WAITING, path=f"/runs/{rank}", rank=rank) for rank in (0, 1)
     ]
-    tables = {Kind.CHECKPOINT: saved, Kind.VERIFICATION: np.concatenate(waiting)}
-    take(service, clock, segment(510, tables), *second_run(35))
+    service = relaunched(store, clock, *waiting)
     for number, rank, state in ((620, 1, "written"), (621, 0, "verified")):
         read = read_rows(30, Verification.VERIFIED, path=f"/runs/{rank}", rank=rank)
         take(service, clock, segment(number, {Kind.VERIFICATION: read}))
@@ -286,12 +284,8 @@ def test_files_of_one_save_verify_together_across_a_relaunch(
 
 
 def test_a_step_that_is_saved_again_has_files_of_its_own(store: Store, clock: HandClock) -> None:
-    service = Service(store, clock)
-    first_run(service, clock, None)
-    saved = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
     waiting = read_rows(30, Verification.WAITING, path="/runs/first", rank=1)
-    take(service, clock, segment(510, {Kind.CHECKPOINT: saved, Kind.VERIFICATION: waiting}))
-    take(service, clock, *second_run(35))
+    service = relaunched(store, clock, waiting)
     again = checkpoint_rows(CheckpointEvent.BEGIN, range(4), 30)
     again["time_ns"] += np.uint64(PAUSE * 10**9)
     take(service, clock, segment(620, {Kind.CHECKPOINT: again}))

@@ -11,10 +11,10 @@ from torch.utils.data import DataLoader
 
 from tests.trainers.programs.diary import Diary
 from tests.trainers.programs.model import BATCH, CONTEXT, RATE, LanguageModel, warm_up
-from tests.trainers.programs.plan import Plan, read_plan
+from tests.trainers.programs.plan import Plan
 from tests.trainers.programs.rows import Rows
 from tests.trainers.programs.watching import NullWatch
-from tests.trainers.programs.work import SlowStorage, Work, leave
+from tests.trainers.programs.work import Work, run_to_end
 
 MICROBATCHES = 2
 
@@ -95,20 +95,5 @@ class Loop:
         self.model.train()
 
 
-def main() -> None:
-    """Train and write the diary."""
-    plan = read_plan()
-    torch.set_num_threads(1)
-    SlowStorage(plan.pause_seconds).install()
-    loop = Loop(plan)
-    loop.train()
-    loop.watch.finish()
-    loop.watch.close()
-    parameters = list(loop.model.parameters())
-    size = sum(4 * parameter.numel() for parameter in parameters)
-    loop.diary.write(parameters, ops=["all_reduce"], step_bytes=size)
-    leave()
-
-
 if __name__ == "__main__":
-    main()
+    run_to_end(Loop, lambda loop: loop.model)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 
 from tests.trainers.programs.diary import Diary
-from tests.trainers.programs.plan import SLOW_LOADER, SLOW_RANK
+from tests.trainers.programs.plan import SLOW_LOADER, SLOW_RANK, Plan, read_plan
 
 
 class Work:
@@ -91,6 +92,34 @@ class SlowStorage:
             return inner(*args, **kwargs)
 
         setattr(module, name, slow)
+
+
+class WatchedLoop(Protocol):
+    """A loop of one rank, its watch and its diary."""
+
+    watch: Any
+    diary: Diary
+
+    def train(self) -> None:
+        """All steps."""
+
+
+def run_to_end(make: Callable[[Plan], WatchedLoop], model_of: Callable[[Any], Any]) -> None:
+    """Train with slow storage, end the watch, write the diary, and leave the group.
+
+    `model_of` returns the model of the loop that `make` returned.
+    """
+    plan = read_plan()
+    torch.set_num_threads(1)
+    SlowStorage(plan.pause_seconds).install()
+    loop = make(plan)
+    loop.train()
+    loop.watch.finish()
+    loop.watch.close()
+    parameters = list(model_of(loop).parameters())
+    size = sum(4 * parameter.numel() for parameter in parameters)
+    loop.diary.write(parameters, ops=["all_reduce"], step_bytes=size)
+    leave()
 
 
 def leave() -> None:

@@ -35,8 +35,16 @@ def written_in(target: Target) -> Written:
     return Written(target.newest_step(), target.headlines())
 
 
-def advance(ask: Ask, job: str, target: Target, written: Written) -> tuple[Written, bool]:
-    """Write what is new; return what is written then, and whether the job is over.
+class Progress(NamedTuple):
+    """What is written after a poll; whether the job has ended, and whether an incident is open."""
+
+    written: Written
+    has_ended: bool
+    is_open: bool
+
+
+def advance(ask: Ask, job: str, target: Target, written: Written) -> Progress:
+    """Write what is new.
 
     Raises:
         SourceError: the collector does not answer.
@@ -52,7 +60,7 @@ def advance(ask: Ask, job: str, target: Target, written: Written) -> tuple[Writt
             target.note(note)
             headlines = {**written.headlines, note.incident: note.headline}
             written = written._replace(headlines=headlines)
-    return written, document["state"] in ENDED and not document["open_incidents"]
+    return Progress(written, document["state"] in ENDED, bool(document["open_incidents"]))
 
 
 def track(
@@ -64,21 +72,27 @@ def track(
     once: bool,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Write until the job is over, or `once`; outages are reported once and outlasted.
+    """Write until the job has ended, or `once`; outages are reported once and outlasted.
+
+    The incidents of an ended job mostly end in seconds; that of a damaged checkpoint may be open
+    for a day.
 
     Raises:
         SourceError: the collector does not answer, with `once`.
         TargetError: the tracker does not answer, with `once` or at the start.
     """
     written, problem = written_in(target), ""
+    polls_left = POLLS_AFTER_END
     while True:
+        is_over = False
         try:
-            written, is_over = advance(ask, job, target, written)
+            written, has_ended, is_open = advance(ask, job, target, written)
+            polls_left = polls_left - 1 if has_ended else POLLS_AFTER_END
+            is_over = has_ended and not (is_open and polls_left)
             problem = ""
         except (SourceError, TargetError) as error:
             if once:
                 raise
-            is_over = False
             if str(error) != problem:
                 print(f"stepwatch: {error}; tracking continues", file=sys.stderr)
             problem = str(error)
