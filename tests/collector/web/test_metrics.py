@@ -92,6 +92,7 @@ def test_names_and_labels_are_those_declared(busy: Service) -> None:
     # What the web server itself exports.
     absent |= {names.COLLECTOR_REFUSED_REQUESTS.name, names.COLLECTOR_CONNECTIONS.name}
     absent |= {names.COLLECTOR_CONNECTIONS_CLOSED.name}
+    absent |= {names.COLLECTOR_EVENT_STREAMS.name, names.COLLECTOR_EVENT_STREAMS_REFUSED.name}
     # What the sender of metrics over OTLP exports.
     absent |= {names.COLLECTOR_OTLP_POINTS.name}
     absent |= {names.COLLECTOR_NOTICES_SENT.name, names.COLLECTOR_NOTICES_OLDEST.name}

@@ -14,6 +14,8 @@ from stepwatch.signals.clock import NANOSECONDS, Clock
 
 logger = logging.getLogger(__name__)
 
+LATEST_SECONDS = 5.0
+"""Age beyond which no evaluation renews an answer: the job has ended, or its evaluation is late."""
 Unfinished = tuple[View, Published]
 """An answer that is not finished yet."""
 
@@ -52,6 +54,13 @@ class Answers:
         except CONTAINED as error:
             self._left_out(view, job, error)
             return None
+
+    def latest(self, job: HeldJob, view: View) -> Published | None:
+        """Return the answer of the newest evaluation; a missing or old one is computed."""
+        published = self._views.setdefault(job.name, Views()).ask(view, self._monotonic())
+        if published is not None and 0 <= self.age(published.as_of) < LATEST_SECONDS:
+            return published
+        return self.newest(job, view)
 
     def renew(self, job: HeldJob) -> list[Unfinished]:
         """Compute the recently requested answers; the caller holds the job's lock."""

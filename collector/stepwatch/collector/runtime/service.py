@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import sqlalchemy as sa
@@ -103,6 +103,8 @@ class Service:
         self.shared_views = SharedViews(store, self._answers, self.tenancy)
         self._receiving = Outage("store agents' segments")
         self._evaluating = Outage("evaluate jobs")
+        self.when_evaluated: Callable[[], object] = lambda: None
+        """Called after each round of evaluations, by its thread."""
         self._stopping = threading.Event()
         self._due = threading.Event()
         """Set to start the next evaluation round at once."""
@@ -226,6 +228,12 @@ class Service:
         answers = [self._answers.newest(job, view) for job in jobs]
         return [answer for answer in answers if answer is not None]
 
+    def latest(self, view: View, names: Collection[str] | None = None) -> dict[str, Published]:
+        """Return the answers of the newest evaluations by job, of `names` or all evaluated here."""
+        jobs = [job for job in self.state.jobs() if names is None or job.name in names]
+        answers = {j.name: self._answers.latest(j, view) for j in jobs if self.tenancy.may_show(j)}
+        return {name: answer for name, answer in answers.items() if answer is not None}
+
     def answers_of_others(self, view: View) -> list[Published]:
         """Return the newest answers about jobs that other collectors evaluate.
 
@@ -274,6 +282,7 @@ class Service:
             self._surplus.give_back()
         self.evaluation_seconds = time.monotonic() - began
         self.asked_pace.evaluated(self.evaluation_seconds)
+        self.when_evaluated()
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

@@ -41,6 +41,7 @@ from stepwatch.collector.web.documents import (
     encoded,
 )
 from stepwatch.collector.web.intake import SegmentsApi
+from stepwatch.collector.web.live import Hub, LiveApi
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.collector.web.profiles import PLACEMENT, ProfilesApi
 from stepwatch.collector.web.report_request import report_of
@@ -64,14 +65,18 @@ def make_api(
     public: PublicNames = ANY_NAME,
     connections: Table | None = None,
     otlp: JobMetricsSender | None = None,
+    hub: Hub | None = None,
 ) -> Starlette:
     """Return the ASGI application over `service`; with `tokens`, data access requires one.
 
     `runbook` reads a runbook; without it no runbooks are served. `public` holds the collector's
-    host names, `connections` the client connections, `otlp` the sender of job metrics.
+    host names, `connections` the client connections, `otlp` the sender of job metrics, `hub` the
+    event streams.
     """
     api = Api(service, runbook)
     api.register(Table(0) if connections is None else connections)
+    hub = hub or Hub(service)
+    api.register(hub)
     if otlp is not None:
         api.register(otlp)
     service.shared_views.offer(
@@ -101,6 +106,7 @@ def make_api(
         Route("/v1/jobs/{job}/metrics", api.job_metrics),
         Route("/v1/jobs/{job}/checkpoints", api.checkpoints),
         Route("/v1/jobs/{job}/run", api.run),
+        *LiveApi(hub).routes(),
         *ResponseApi(service).routes(),
         *ProfilesApi(service, segments.bodies, api.refusals).routes(),
         Route("/v1/nodes", api.nodes),
@@ -139,7 +145,7 @@ class Api:
         self.refusals = Refusals()
         self.register(self.refusals)
 
-    def register(self, exporter: Refusals | Table | JobMetricsSender) -> None:
+    def register(self, exporter: Refusals | Table | Hub | JobMetricsSender) -> None:
         """Export another collector's metrics."""
         self._registry.register(exporter)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import socket
@@ -35,6 +36,7 @@ from stepwatch.collector.web.connections import (
     TimedProtocol,
     connections_allowed,
 )
+from stepwatch.collector.web.live import Hub
 from stepwatch.collector.web.profiles import IncidentProfiles
 from stepwatch.collector.web.runbook_view import ReadRunbook
 from stepwatch.signals.errors import StepwatchError
@@ -57,6 +59,10 @@ def leases_of(store: Store) -> Leases:
     return Leases(open_database(store.engine.url), new_holder())
 
 
+STREAM_SECONDS = 0.5
+"""Time for the clients of event streams to read the end."""
+
+
 class _Server(uvicorn.Server):
     """Limits its connections, and remembers a SIGINT.
 
@@ -65,9 +71,9 @@ class _Server(uvicorn.Server):
 
     interrupted = False
 
-    def __init__(self, config: uvicorn.Config, table: Table) -> None:
+    def __init__(self, config: uvicorn.Config, table: Table, hub: Hub) -> None:
         super().__init__(config)
-        self._table = table
+        self._table, self._hub = table, hub
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen on `sockets`, with `Listener` instead of uvicorn's own loop."""
@@ -82,6 +88,18 @@ class _Server(uvicorn.Server):
             for opened_socket in sockets or ()
         ]
         self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End event streams at once, then wait for all other answers."""
+        self._hub.close()
+        asyncio.get_running_loop().call_later(STREAM_SECONDS, self._abort_streams)
+        await super().shutdown(sockets)
+
+    def _abort_streams(self) -> None:
+        """Close event streams whose clients do not read."""
+        for protocol in [*self.server_state.connections]:
+            if isinstance(protocol, TimedProtocol) and protocol.is_endless:
+                protocol.transport.abort()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.interrupted |= sig == signal.SIGINT
@@ -138,8 +156,9 @@ def serve(
     """
     public = PublicNames(frozenset(name.lower() for name in names), only=tokens is None)
     table = Table(connections_allowed(tls=certificate is not None))
-    api = make_api(service, _in_force(tokens), runbook, public, table, otlp)
-    server = _Server(_configured(api, certificate), table)
+    hub = Hub(service, table.most // 2)  # agents have the other half of the connections
+    api = make_api(service, _in_force(tokens), runbook, public, table, otlp, hub)
+    server = _Server(_configured(api, certificate), table, hub)
     failed = threading.Event()
     failed.set()
 

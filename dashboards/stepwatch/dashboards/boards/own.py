@@ -127,6 +127,11 @@ def _intake() -> Section:
                 clients,
                 Line(fleet.of_all(names.COLLECTOR_CONNECTIONS), "open"),
                 Line(fleet.rise_of_all(names.COLLECTOR_CONNECTIONS_CLOSED), "closed"),
+                Line(fleet.of_all(names.COLLECTOR_EVENT_STREAMS), "event streams"),
+                Line(
+                    fleet.rise_of_all(names.COLLECTOR_EVENT_STREAMS_REFUSED),
+                    "event streams refused",
+                ),
                 Line(refused, f"refused: {legend(reason)}"),
             ),
             number(age, Line(f"time() - {fleet.of_all(names.COLLECTOR_RETENTION_TIME)}")),

@@ -25,7 +25,19 @@ LARGE = b"x" * (64 << 20)
 
 
 async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-    """`/large` is more than the buffers of a socket hold; no body is read."""
+    """`/large` is more than the buffers of a socket hold; no body is read.
+
+    `/endless` is a stream of events with as much, a part at a time.
+    """
+    if scope["path"] == "/endless":
+        scope["state"]["is_endless"] = True
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for first in range(0, len(LARGE), len(LARGE) // 64):
+            part = LARGE[first : first + len(LARGE) // 64]
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        return
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": LARGE if scope["path"] == "/large" else b""})
 
@@ -116,6 +128,25 @@ def test_a_client_that_does_not_read_is_ended() -> None:
         writer.close()
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await reader.readexactly(len(LARGE))
+
+    serving(act)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_stream_is_ended_only_if_its_client_does_not_read(reads: bool) -> None:
+    async def act(port: int, table: Table) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        writer.write(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+        if reads:
+            for _ in range(8):
+                await asyncio.sleep(0.2)  # together more than the limit
+                await reader.readexactly(len(LARGE) // 8)
+            await asyncio.sleep(0.5)
+            assert len(table) == 1
+            writer.close()
+        while len(table):
+            await asyncio.sleep(0.01)
+        writer.close()
 
     serving(act)
 

@@ -24,6 +24,14 @@ COLLECTOR_CONNECTIONS_CLOSED = Metric(
     _C,
     "Connections that were refused, or closed at the limit of number or of time.",
 )
+COLLECTOR_EVENT_STREAMS = Metric(
+    "stepwatch_collector_event_streams", _G, "Event streams that are open, one for each page tab."
+)
+COLLECTOR_EVENT_STREAMS_REFUSED = Metric(
+    "stepwatch_collector_event_streams_refused_total",
+    _C,
+    "Event streams that were refused, as too many were open.",
+)
 COLLECTOR_JOBS = Metric("stepwatch_collector_jobs", _G, "Jobs that this collector evaluates.")
 COLLECTOR_REPLICAS = Metric(
     "stepwatch_collector_replicas",

@@ -17,6 +17,9 @@ Handlers share 40 threads (anyio's default); agents have 16 requests, Prometheus
 rest.
 """
 
+UNCOUNTED = frozenset({"/v1/events"})
+"""Paths whose answers hold no thread; event streams have a limit of their own."""
+
 
 class Readers:
     """ASGI middleware that answers 429 while too many readers are active."""
@@ -36,6 +39,9 @@ class Readers:
         except TimeoutError:
             text = f"the body did not arrive within {BODY_SECONDS:.0f} s"
             await JSONResponse({"error": text}, 408)(scope, receive, send)
+            return
+        if path in UNCOUNTED:
+            await self._app(scope, receive, send)
             return
         if self._inside >= MOST_AT_ONCE:
             text = f"{MOST_AT_ONCE} readers are being answered; ask again in a second"

@@ -62,6 +62,22 @@ class TimedProtocol(H11Protocol):
         if self._connection.due == math.inf:
             self._table.move(self._connection, self._stage(), self.loop.time() + READ_SECONDS)
 
+    def resume_writing(self) -> None:
+        """Handle a client that has read what was written: an endless answer has no limit again."""
+        super().resume_writing()
+        if self.is_endless:
+            self._table.move(self._connection, self._stage(), math.inf)
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether an answer without an end is being sent: an event stream."""
+        cycle: Any = self.cycle
+        return (
+            cycle is not None
+            and not cycle.response_complete
+            and bool(cycle.scope.get("state", {}).get("is_endless"))
+        )
+
     def _update_stage(self) -> None:
         stage = self._stage()
         if stage is not self._connection.stage:

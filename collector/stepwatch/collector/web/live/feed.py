@@ -1,0 +1,158 @@
+"""Reads the jobs that streams ask for, and tells what changed since the previous reading."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.runtime.shared_views import EVERY_SECONDS
+from stepwatch.collector.runtime.views import Published
+from stepwatch.collector.web import withheld_view
+from stepwatch.collector.web.documents import LINE, dated, encoded
+
+from .log import Change, News
+from .pulse import FACTS, PULSE, VIEWS, Pulse
+from .topics import Topics
+
+SOON_SECONDS = 1.0
+"""Shortest time between two events of a job in the list."""
+QUIET_SECONDS = 10.0
+"""The same while only figures moved that move with each step.
+
+A tab with 20 running jobs then reads about 100 kB a minute.
+"""
+FIGURES = frozenset(
+    {"step", "newest_record_at", "slos", "pace", "goodput", "cost_today", "verified_checkpoint"}
+)
+"""Fields that change with each step, or with time."""
+
+
+class Feed:
+    """Reads documents and compares them; one thread at a time."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._documents: dict[str, dict[str, Any]] = {}
+        """The newest documents by job, as they were last told."""
+        self._told_s: dict[str, float] = {}
+        self._pulses: dict[str, tuple[int, Pulse]] = {}
+        """The newest pulse by job followed and evaluated here, with the version it describes."""
+        self._facts: dict[str, dict[str, Any]] = {}
+        """The newest facts by job followed and evaluated elsewhere."""
+        self._others: list[Published] = []
+        self._next_others_s = 0.0
+
+    def read(self, topics: Topics) -> News:
+        """Read the jobs of some topics; return what changed."""
+        lines = self._lines(topics)
+        now = time.monotonic()
+        changes = [change for job in lines if (change := self._change(job, lines[job], now))]
+        known = self._documents.keys() if topics.fleet else topics.jobs
+        gone = [job for job in known if job not in lines]
+        for job in gone:
+            self._documents.pop(job, None)
+            self._told_s.pop(job, None)
+        followed = frozenset(topics.jobs & lines.keys())
+        return News(changes, dict(self._pulse_texts(followed, lines)), gone, followed)
+
+    def _lines(self, topics: Topics) -> dict[str, dict[str, Any]]:
+        """Return the list entries by job: of those evaluated here, elsewhere, and not at all."""
+        service = self._service
+        names = None if topics.fleet else topics.jobs
+        lines: dict[str, dict[str, Any]] = {}
+        for published in [*self._of_others(), *service.latest(LINE, names).values()]:
+            document = json.loads(dated(published, service.now()))
+            lines[document["job"]] = document
+        for job, why in service.withheld().items():
+            lines[job] = json.loads(encoded(withheld_view.line(job, why)))
+        return lines if names is None else {job: lines[job] for job in names & lines.keys()}
+
+    def _of_others(self) -> list[Published]:
+        """Return other collectors' answers, at the pace at which they are written.
+
+        While the store does not answer, the former ones remain, and become stale.
+        """
+        if time.monotonic() >= self._next_others_s:
+            self._next_others_s = time.monotonic() + EVERY_SECONDS
+            with contextlib.suppress(sa.exc.SQLAlchemyError):
+                self._others = self._service.answers_of_others(LINE)
+        return self._others
+
+    def _change(self, job: str, document: dict[str, Any], now: float) -> Change | None:
+        told = self._documents.get(job)
+        fields = _differing(told, document)
+        if not fields:
+            return None
+        pause = QUIET_SECONDS if fields.keys() <= FIGURES else SOON_SECONDS
+        if told is not None and now - self._told_s[job] < pause:
+            return None
+        self._documents[job], self._told_s[job] = document, now
+        texts = {name: encoded(value) for name, value in fields.items()}
+        return Change(job, texts, encoded(document["as_of"]))
+
+    def _pulse_texts(
+        self, followed: frozenset[str], lines: Mapping[str, dict[str, Any]]
+    ) -> Iterator[tuple[str, bytes]]:
+        """Yield the live documents of followed jobs that moved."""
+        self._pulses = {job: pulse for job, pulse in self._pulses.items() if job in followed}
+        evaluated = self._service.latest(PULSE, followed)
+        elsewhere = followed - evaluated.keys()
+        facts = {job: {name: lines[job][name] for name in FACTS} for job in elsewhere}
+        for job in elsewhere:
+            if facts[job] != self._facts.get(job):
+                rest: dict[str, Any] = {"version": None, "changed": VIEWS, "points": {}}
+                yield job, encoded({"job": job, "as_of": lines[job]["as_of"], **facts[job], **rest})
+        self._facts = facts
+        for job in followed & evaluated.keys():
+            published = evaluated[job]
+            version, before = self._pulses.get(job, (-1, None))
+            if published.version == version:
+                continue
+            self._pulses[job] = published.version, published.value
+            document = _moved(before, published.value)
+            if document:
+                head = {"job": job, "version": published.version, "as_of": published.as_of}
+                yield job, encoded(head | document)
+
+
+def _differing(told: dict[str, Any] | None, document: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields with another value than before; a field that is no more becomes null."""
+    if told is None:
+        told = {}
+    names = (told.keys() | document.keys()) - {"job", "as_of"}
+    return {
+        name: document.get(name)
+        for name in sorted(names)
+        if name not in told or told[name] != document.get(name)
+    }
+
+
+def _moved(before: Pulse | None, now: Pulse) -> dict[str, Any]:
+    """Return a live document: facts, changed views, and newer points; empty without a change."""
+    if before is None:
+        changed = list(VIEWS)
+    else:
+        changed = [name for name in VIEWS if now.marks[name] != before.marks[name]]
+    points = dict(_newer_points(before, now))
+    if before is not None and now.facts == before.facts and not (changed or points):
+        return {}
+    return {**now.facts, "changed": changed, "points": points}
+
+
+def _newer_points(before: Pulse | None, now: Pulse) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the points that are new, or changed because more ranks reported, by metric."""
+    same_run = before is not None and before.attempt == now.attempt
+    for name, points in now.points.items():
+        former = before.points.get(name) if before is not None and same_run else None
+        newer = points
+        if former:
+            known = set(former)
+            newer = [point for point in points if point not in known and point[0] >= former[0][0]]
+        if newer:
+            yield name, newer

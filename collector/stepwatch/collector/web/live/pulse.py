@@ -1,0 +1,97 @@
+"""A followed job in short: its state, its newest points, and marks of what else changed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any, NamedTuple
+
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
+from stepwatch.collector.runtime.views import View
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.trackers.metrics.buckets import Curve
+from stepwatch.collector.state.trackers.metrics.metrics import Metrics
+from stepwatch.collector.web.job_view import job_line
+
+STANDARD = ("loss", "step_seconds", "tokens_per_second", "mfu", "grad_norm", "learning_rate")
+"""Metrics whose newest points a live document carries."""
+MOST_POINTS = 256
+"""Points of a metric in one document, as many as the curve by step holds."""
+VIEWS = ("summary", "series", "matrix", "marks", "collectives")
+"""Answers about a job that a page may have to ask for again."""
+
+FACTS = ("attempt", "step", "state", "open_incidents")
+"""Fields of a list entry that a live document repeats."""
+Point = tuple[int, float, float | None]
+"""Step, Unix seconds, and value; None if it is not finite."""
+
+
+class Pulse(NamedTuple):
+    """A job at one moment. `marks` by view: a view is to be read again if its mark changed."""
+
+    attempt: int
+    facts: dict[str, Any]
+    points: dict[str, list[Point]]
+    marks: dict[str, object]
+
+
+def pulse(job: LiveJob, verdicts: Verdicts, now: float) -> Pulse:
+    """Return a job's pulse."""
+    attempt = job.current
+    line = job_line(job, verdicts, now)
+    tracker = attempt.tracker(Metrics)
+    points = {}
+    for name in STANDARD:
+        index = tracker.names.index(name)
+        if index is not None:
+            points[name] = _points(tracker.curves(index)["steps"])
+    return Pulse(
+        attempt.number,
+        {name: line[name] for name in FACTS},
+        {name: newest for name, newest in points.items() if newest},
+        _marks(job, verdicts, line),
+    )
+
+
+def _points(curve: Curve) -> list[Point]:
+    columns = (curve.step, curve.wall_s, curve.mean)
+    steps, moments, values = (column[-MOST_POINTS:].tolist() for column in columns)
+    return [
+        (step, round(moment, 3), float(f"{value:.6g}") if math.isfinite(value) else None)
+        for step, moment, value in zip(steps, moments, values, strict=True)
+    ]
+
+
+def _marks(job: LiveJob, verdicts: Verdicts, line: dict[str, Any]) -> dict[str, object]:
+    runs = [(run.number, len(run.runs)) for run in job.attempts.values()]
+    incidents = [(item.id, item.state, item.summary) for item in verdicts.incidents.values()]
+    saves = Counter(
+        (item.verified, item.is_damaged, item.is_removed)
+        for item in job.current.checkpoints.by_step.values()
+    )
+    slos = [(slo["name"], slo["state"]) for slo in line["slos"]]
+    step = line["attempt"], line["step"]
+    more, evaluations = _more_metrics(job.current.tracker(Metrics))
+    return {
+        "summary": (line["state"], line["reason"], runs, incidents, slos, saves),
+        "series": (line["attempt"], evaluations, step if more else None),
+        "matrix": step,
+        "marks": (runs, incidents, saves, evaluations),
+        "collectives": step,
+    }
+
+
+def _more_metrics(metrics: Metrics) -> tuple[bool, list[list[int]]]:
+    """Return whether there are metrics of steps beyond `STANDARD`, and the newest evaluations."""
+    of_steps = [item for item in metrics.names.metrics if not item.evaluation]
+    more = any(item.name not in STANDARD for item in of_steps)
+    evaluations = [
+        metrics.curves(index)["evaluations"].step[-1:].tolist()
+        for index, item in enumerate(metrics.names.metrics)
+        if item.evaluation
+    ]
+    return more, evaluations
+
+
+PULSE = View("pulse", pulse)
+"""A followed job's pulse; it stays in this process."""
