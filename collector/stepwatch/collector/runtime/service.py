@@ -211,8 +211,10 @@ class Service:
         with job.lock:
             return self.state.fold(job, self.now()) and job.live.runs_on(node)
 
-    def answer(self, name: str, view: View) -> Published | None:
+    def answer(self, name: str, view: View, shared: View | None = None) -> Published | None:
         """Return the newest answer about a job; None if no collector has it in live state.
+
+        For another collector's job it is that to `shared`, if set: only bytes can be stored.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: another collector evaluates it, and the store is down.
@@ -220,7 +222,7 @@ class Service:
         job = self.state.get(name)
         if job is not None and self.tenancy.may_show(job):
             return self._answers.newest(job, view)
-        return None if name in self.withheld() else self.shared_views.read(name, view)
+        return None if name in self.withheld() else self.shared_views.read(name, shared or view)
 
     def answers(self, view: View) -> list[Published]:
         """Return the newest answers about all jobs evaluated here, latest written first."""

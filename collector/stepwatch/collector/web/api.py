@@ -40,6 +40,8 @@ from stepwatch.collector.web.documents import (
     dated,
     encoded,
 )
+from stepwatch.collector.web.history import SHARED as SHARED_HISTORY
+from stepwatch.collector.web.history import HistoryApi
 from stepwatch.collector.web.intake import SegmentsApi
 from stepwatch.collector.web.live import Hub, LiveApi
 from stepwatch.collector.web.metrics import JobExporter
@@ -91,6 +93,7 @@ def make_api(
             RUN,
             PLACEMENT,
             *HEATMAPS.values(),
+            *SHARED_HISTORY,
         ],
         ["line", "job"],
     )
@@ -107,6 +110,7 @@ def make_api(
         Route("/v1/jobs/{job}/checkpoints", api.checkpoints),
         Route("/v1/jobs/{job}/run", api.run),
         *LiveApi(hub).routes(),
+        *HistoryApi(service).routes(),
         *ResponseApi(service).routes(),
         *ProfilesApi(service, segments.bodies, api.refusals).routes(),
         Route("/v1/nodes", api.nodes),

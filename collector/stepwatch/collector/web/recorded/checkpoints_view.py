@@ -42,7 +42,7 @@ def job_checkpoints(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, A
 
 
 def _document(attempt: Attempt, item: Checkpoint, now: float) -> dict[str, Any]:
-    state, reason = _state(attempt, item)
+    state, reason = checkpoint_state(attempt, item)
     return {
         "step": item.step,
         "attempt": attempt.number,
@@ -58,7 +58,7 @@ def _document(attempt: Attempt, item: Checkpoint, now: float) -> dict[str, Any]:
     }
 
 
-def _state(attempt: Attempt, item: Checkpoint) -> tuple[str, str]:
+def checkpoint_state(attempt: Attempt, item: Checkpoint) -> tuple[str, str]:
     """Return a checkpoint's state and the reason for it; unknown is neither good nor bad."""
     saving = attempt.checkpoints.in_flight.newest.get(item.step)
     if item.is_removed:

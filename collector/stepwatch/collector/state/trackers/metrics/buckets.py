@@ -104,6 +104,12 @@ class Buckets:
         """Size in bytes."""
         return self._floats.nbytes + self._counts.nbytes
 
+    def copied(self) -> Buckets:
+        """Return a table with the same buckets, which later values do not change."""
+        copy = Buckets(self.most)
+        copy.keys, copy._floats, copy._counts = self.keys, self._floats.copy(), self._counts.copy()
+        return copy
+
     def add(self, values: Values, keys: Integers) -> None:
         """Add values to the buckets `keys`; a bucket older than those in the table is dropped."""
         if not len(keys) or (len(self.keys) == self.most and keys.max() < self.keys[0]):

@@ -125,6 +125,14 @@ class Metrics(JoinedTracker):
         spans = {name: buckets.curve(metric.place) for name, buckets in self._spans.items()}
         return {"steps": self._steps.curve(metric.place), **spans}
 
+    def copied(self) -> Metrics:
+        """Return the names and curves as they are now, without the values by rank."""
+        copy = Metrics()
+        copy.names.metrics = [*self.names.metrics]
+        copy._steps, copy._evaluations = self._steps.copied(), self._evaluations.copied()
+        copy._spans = {name: buckets.copied() for name, buckets in self._spans.items()}
+        return copy
+
     def first(self, index: int) -> Curve:
         """Return a metric's curve by step over the attempt's first `FIRST_STEPS` steps."""
         return self._first.curve(self.names.metrics[index].place).reversed()

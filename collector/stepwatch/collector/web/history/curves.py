@@ -1,0 +1,206 @@
+"""A job's curves over all its runs, as one object that answers many questions.
+
+It is copied under the job's lock, and read without it. A collector that does not hold the job gets
+the points of every metric, packed as bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.runtime.evaluation.job_state import job_state
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
+from stepwatch.collector.runtime.views import View
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.trackers.metrics.buckets import Curve
+from stepwatch.collector.state.trackers.metrics.metrics import SPANS, Metrics
+from stepwatch.collector.state.trackers.metrics.names import MetricName
+from stepwatch.signals.records import Better
+
+from .asked import MOST_POINTS
+from .paces import BETTER, UNITS, Pace, pace_of
+from .packing import packed, unpacked
+from .points import Points, few, finest_first
+
+MOST_RUNS = 64
+"""The newest runs with values whose curves are answered: each takes up to ten megabytes."""
+RECORDED = "recorded/"
+"""Before the name of a metric that a trainer records under one of the collector's own names."""
+_BETTER = {Better.LOWER: "lower", Better.HIGHER: "higher"}
+
+
+_Make = Callable[[], Points]
+
+
+class Name(NamedTuple):
+    """A metric as answers name it; `evaluation` is empty for a metric of steps."""
+
+    name: str
+    evaluation: str = ""
+    unit: str = ""
+    better: str = ""
+    note: str = ""
+
+
+class Curves:
+    """A job's curves by metric; `points` makes each once."""
+
+    def __init__(self, about: dict[str, Any], names: Iterable[tuple[Name, _Make]]):
+        self.about = about
+        """The answer's fields about the job: `job`, `state`, `attempt`."""
+        self._made: dict[tuple[str, str], Points] = {}
+        self._names = {(name.evaluation, name.name): (name, make) for name, make in names}
+
+    def points(self, name: Name) -> Points:
+        """Return a metric's points over all runs, in their order."""
+        key = name.evaluation, name.name
+        if key not in self._made:
+            self._made[key] = self._names[key][1]()
+        return self._made[key]
+
+    @property
+    def names(self) -> list[Name]:
+        """The metrics with a value, the collector's own and the loss first."""
+        return [name for name, _ in self._names.values() if len(self.points(name).step)]
+
+    def named(self, wanted: str) -> list[Name]:
+        """Return the metrics with a name: of steps, and of each evaluation."""
+        return [name for name in self.names if name.name == wanted]
+
+
+class _Run(NamedTuple):
+    """One run's curves: of recorded metrics, and of its pace."""
+
+    attempt: int
+    redone_from: float
+    metrics: Metrics
+    pace: Pace
+
+
+class _Unmade(NamedTuple):
+    """The runs as copied under the lock."""
+
+    about: dict[str, Any]
+    runs: list[_Run]
+
+
+def _copied(job: LiveJob, verdicts: Verdicts, now: float) -> _Unmade:
+    """Copy what the curves need: the tables of the newest runs with steps or values."""
+    runs = [
+        (run, redone)
+        for run, redone in job.runs().values()
+        if len(run.steps.history) or run.tracker(Metrics).cells
+    ]
+    return _Unmade(
+        about_job(job, verdicts, now),
+        [
+            _Run(
+                run.number,
+                math.inf if redone is None else redone,
+                run.tracker(Metrics).copied(),
+                pace_of(run, redone),
+            )
+            for run, redone in runs[-MOST_RUNS:]
+        ],
+    )
+
+
+def about_job(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+    """Return the fields about the job that every answer has."""
+    state = job_state(job.current, verdicts.open_incidents(), now)
+    return {"job": job.name, "state": state, "attempt": job.current.number}
+
+
+def _curves(unmade: _Unmade) -> Curves:
+    return Curves(unmade.about, [*_own(unmade.runs), *_recorded(unmade.runs)])
+
+
+def _own(runs: list[_Run]) -> list[tuple[Name, _Make]]:
+    paces = [run.pace for run in runs]
+    return [
+        (Name(name, "", unit, BETTER[name]), partial(_of_paces, paces, name))
+        for name, unit in UNITS.items()
+    ]
+
+
+def _of_paces(paces: list[Pace], name: str) -> Points:
+    return Points.joined([pace.points(name) for pace in paces])
+
+
+def _recorded(runs: list[_Run]) -> list[tuple[Name, _Make]]:
+    """Return each recorded metric as its newest run names it."""
+    by_key: dict[tuple[str, str], tuple[MetricName, list[tuple[_Run, int]]]] = {}
+    for run in runs:
+        for index, metric in enumerate(run.metrics.names.metrics):
+            places = by_key.get((metric.evaluation, metric.name), (metric, []))[1]
+            by_key[metric.evaluation, metric.name] = metric, [*places, (run, index)]
+    return [(name_of(metric), partial(_of_runs, places)) for metric, places in by_key.values()]
+
+
+def _of_runs(places: list[tuple[_Run, int]]) -> Points:
+    return Points.joined([_of_run(run, index) for run, index in places])
+
+
+def name_of(metric: MetricName) -> Name:
+    """Return a recorded metric's name; the collector's own metrics keep theirs."""
+    prefix = RECORDED if metric.name in UNITS and not metric.evaluation else ""
+    better = _BETTER.get(Better(metric.better), "")
+    return Name(prefix + metric.name, metric.evaluation, metric.unit, better, metric.note)
+
+
+def _of_run(run: _Run, index: int) -> Points:
+    curves = run.metrics.curves(index).items()
+    return finest_first(
+        [points_of(curve.until(run.redone_from), run.attempt, name) for name, curve in curves]
+    )
+
+
+def points_of(curve: Curve, attempt: int, span: str) -> Points:
+    """Return the buckets of a curve whose `span` is one of `SPANS`, or a step."""
+    seconds = SPANS[span][0] if span in SPANS else 0
+    whole = np.zeros(len(curve.key), dtype=np.int64)
+    return Points(
+        attempt=whole + attempt,
+        first_step=curve.first_step,
+        step=curve.step,
+        seconds=whole + seconds,
+        begin=(curve.key * seconds).astype(np.float64) if seconds else curve.wall_s,
+        at=curve.wall_s,
+        mean=curve.mean,
+        least=curve.least,
+        greatest=curve.greatest,
+        last=curve.last,
+        weight=curve.finite.astype(np.float64),
+        non_finite=curve.non_finite,
+    )
+
+
+def _packed(unmade: _Unmade) -> bytes:
+    curves = _curves(unmade)
+    names = curves.names
+    parts = [few(curves.points(name), MOST_POINTS) for name in names]
+    arrays = [column for part in parts for column in part]
+    return packed({"about": curves.about, "names": [[*name] for name in names]}, arrays)
+
+
+def read_curves(value: Any) -> Curves:
+    """Return the curves in an answer of either view."""
+    if isinstance(value, Curves):
+        return value
+    header, arrays = unpacked(value)
+    columns = iter(arrays)
+    width = len(Points._fields)
+    names = [Name(*name) for name in header["names"]]
+    parts = [Points(*(next(columns) for _ in range(width))) for _ in names]
+    made = [(name, partial(Points, *part)) for name, part in zip(names, parts, strict=True)]
+    return Curves(header["about"], made)
+
+
+CURVES = View("curves", _copied, _curves)
+SHARED_CURVES = View("curves-packed", _copied, _packed)
+"""The same as bytes, for collectors that do not hold the job."""

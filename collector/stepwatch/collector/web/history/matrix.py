@@ -1,0 +1,273 @@
+"""Seconds over ranks and steps, by window: the largest value per cell, and the rank that has it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
+from stepwatch.collector.runtime.views import View
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.evidence.step_window import MAX_STEPS
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
+from stepwatch.collector.web.job_view import HEATMAP_METRICS
+from stepwatch.signals.arrays import Integers, Matrix32, Vector
+from stepwatch.signals.clock import NANOSECONDS
+
+from .curves import about_job
+from .numbers import moments, rows, values, wholes
+from .packing import packed, unpacked
+
+RANK, NODE, STAGE = "rank", "node", "stage"
+BY = (RANK, NODE, STAGE)
+MOST_ROWS, MOST_COLUMNS = 512, 512
+"""Cells on a 4K screen that are at least four pixels high and seven wide."""
+SHARED_CELLS = 1 << 20
+"""Most cells that another collector gets: it then reads ranks in bins."""
+_NAMED_NODES = 4
+"""Nodes that a row names."""
+
+
+class Planes(NamedTuple):
+    """One metric's window: `seconds` (steps, ranks), NaN while unknown.
+
+    `at` (steps,) is each step's end in Unix seconds. `first` and `last` (ranks,) are the ranks in
+    each column and `slowest` (steps, ranks) the one with the value; a column is a single rank in
+    the collector that holds the job. `node` and `stage` (ranks,) are numbers, -1 while unknown.
+    """
+
+    about: dict[str, Any]
+    clock: str
+    nodes: list[str]
+    steps: Integers
+    at: Vector
+    seconds: Matrix32
+    first: Integers
+    last: Integers
+    slowest: Integers | None
+    node: Integers
+    stage: Integers
+
+
+class Window(NamedTuple):
+    """A part of the planes: steps and ranks, both inclusive, and the most rows and columns."""
+
+    from_step: int
+    to_step: int
+    first: int
+    last: int
+    by: str
+    rows: int
+    columns: int
+
+
+def _planes(job: LiveJob, verdicts: Verdicts, now: float, metric: str) -> Planes:
+    attempt = job.current
+    window = attempt.window(MAX_STEPS)
+    seconds = np.zeros((len(window.steps), attempt.world), dtype=np.float32)
+    for name in HEATMAP_METRICS[metric]:
+        seconds += window.planes[name]
+    ranks = np.arange(attempt.world)
+    return Planes(
+        about=about_job(job, verdicts, now) | {"metric": metric},
+        clock=window.clock,
+        nodes=[*attempt.ranks.nodes],
+        steps=window.steps,
+        at=_ends_s(attempt, window.steps),
+        seconds=seconds,
+        first=ranks,
+        last=ranks,
+        slowest=None,
+        node=attempt.ranks.node_at.copy(),
+        stage=attempt.stages.astype(np.int64),
+    )
+
+
+def _ends_s(attempt: Attempt, steps: Integers) -> Vector:
+    """Return the steps' ends, Unix seconds, NaN for steps that left the history."""
+    history = attempt.steps.history
+    place = steps - history.held_from
+    known = (place >= 0) & (place < len(history.rows))
+    ends = np.full(len(steps), np.nan)
+    ends[known] = history.rows["end_wall_ns"][place[known]] / NANOSECONDS
+    return ends
+
+
+def matrix_document(planes: Planes, asked: Window) -> dict[str, Any]:
+    """Return the cells of a window, with null for a cell without a value.
+
+    A row is a bin of neighbouring ranks, or a bin of nodes or stages in their order. A column is a
+    bin of neighbouring steps.
+    """
+    in_steps = (planes.steps >= asked.from_step) & (planes.steps <= asked.to_step)
+    places = _ordered(planes, asked)
+    row_edges, column_edges = (
+        _row_edges(planes, places, asked),
+        bin_edges(int(in_steps.sum()), asked.columns),
+    )
+    steps, at = planes.steps[in_steps], planes.at[in_steps]
+    seconds, slowest = cells(planes, in_steps, places, row_edges, column_edges)
+    ends = column_edges[1:] - 1
+    return {
+        **planes.about,
+        "clock": planes.clock,
+        "by": asked.by,
+        "rows": [
+            _row(planes, places[low:high], asked.by)
+            for low, high in itertools.pairwise(row_edges.tolist())
+        ],
+        "steps": rows(np.stack([steps[column_edges[:-1]], steps[ends]], axis=1), wholes),
+        "at": moments(at[ends]),
+        "seconds": rows(seconds, values),
+        "slowest": rows(slowest, _ranks),
+        "known_steps": [int(planes.steps[0]), int(planes.steps[-1])] if len(planes.steps) else None,
+    }
+
+
+def _ranks(row: Integers) -> Any:
+    return wholes(row) if (row >= 0).all() else values(np.where(row < 0, np.nan, row))
+
+
+def _ordered(planes: Planes, asked: Window) -> Integers:
+    """Return the columns of the asked ranks, in the order of their rows."""
+    places = np.flatnonzero((planes.last >= asked.first) & (planes.first <= asked.last))
+    if asked.by == RANK:
+        return places
+    return places[np.argsort(_keys(planes, asked.by)[places], kind="stable")]
+
+
+def _keys(planes: Planes, by: str) -> Integers:
+    """Return each column's node or stage; unknown ones come last."""
+    keys = planes.node if by == NODE else planes.stage
+    return np.where(keys < 0, np.iinfo(np.int64).max, keys)
+
+
+def _row_edges(planes: Planes, places: Integers, asked: Window) -> Integers:
+    """Return where rows begin in `places`, and the end: a row never splits a node or a stage."""
+    if asked.by == RANK:
+        return bin_edges(len(places), asked.rows)
+    keys = _keys(planes, asked.by)[places]
+    begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else places
+    return np.append(begins, len(places))[bin_edges(len(begins), asked.rows)]
+
+
+def bin_edges(count: int, most: int) -> Integers:
+    """Return the edges of at most `most` bins of nearly equal size: 5 in 2 bins -> 0, 2, 5."""
+    bins = min(count, most)
+    return np.arange(bins + 1) * count // bins if bins else np.zeros(1, dtype=np.int64)
+
+
+def cells(
+    planes: Planes, in_steps: Any, places: Integers, row_edges: Integers, column_edges: Integers
+) -> tuple[Any, Integers]:
+    """Return each cell's largest seconds (rows, columns), and the rank that has it, -1 without one.
+
+    Of two ranks with the same value the first one counts. Two ranks, two steps in one cell: 0.1,
+    0.3 and 0.2, unknown -> 0.3 s, rank 1.
+    """
+    if len(row_edges) < 2 or len(column_edges) < 2:
+        shape = len(row_edges) - 1, len(column_edges) - 1
+        return np.zeros(shape), np.zeros(shape, dtype=np.int64)
+    whole = len(places) == planes.seconds.shape[1] and bool((np.diff(places) == 1).all())
+    part = planes.seconds[in_steps] if whole else planes.seconds[np.ix_(in_steps, places)]
+    largest = np.fmax.reduceat(part, column_edges[:-1], axis=0)
+    most = np.fmax.reduceat(largest, row_edges[:-1], axis=1)
+    sizes = np.diff(row_edges)
+    has_most = largest == np.repeat(most, sizes, axis=1)
+    place = np.where(has_most, np.arange(len(places)), len(places))
+    column = np.minimum.reduceat(place, row_edges[:-1], axis=1)
+    return most.T, _slowest(planes, in_steps, places, column, column_edges).T
+
+
+def _slowest(
+    planes: Planes, in_steps: Any, places: Integers, column: Integers, column_edges: Integers
+) -> Integers:
+    """Return the slowest ranks (columns, rows) from their positions in `places`."""
+    known = column < len(places)
+    chosen = places[np.minimum(column, len(places) - 1)]
+    if planes.slowest is None:
+        return np.where(known, planes.first[chosen], -1)
+    slowest, seconds = planes.slowest[in_steps], planes.seconds[in_steps]
+    ranks = np.full(chosen.shape, -1, dtype=np.int64)
+    for index, (low, high) in enumerate(itertools.pairwise(column_edges.tolist())):
+        part = np.nan_to_num(seconds[low:high, chosen[index]], nan=-1.0)
+        step = low + np.argmax(part, axis=0)
+        ranks[index] = slowest[step, chosen[index]]
+    return np.where(known, ranks, -1)
+
+
+def _row(planes: Planes, places: Integers, by: str) -> dict[str, Any]:
+    first, last = int(planes.first[places].min()), int(planes.last[places].max())
+    numbers = np.unique(planes.node[places])
+    names = [planes.nodes[number] if number >= 0 else UNKNOWN_NODE for number in numbers.tolist()]
+    return {
+        "first": first,
+        "last": last,
+        "words": _words(planes, places, by, names),
+        "nodes": names[:_NAMED_NODES],
+    }
+
+
+def _words(planes: Planes, places: Integers, by: str, names: list[str]) -> str:
+    if by == NODE:
+        return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+    if by == STAGE:
+        stages = np.unique(planes.stage[places])
+        if stages[0] < 0:
+            return "stage unknown"
+        return f"stage {stages[0]}" if len(stages) == 1 else f"stages {stages[0]} to {stages[-1]}"
+    first, last = int(planes.first[places].min()), int(planes.last[places].max())
+    return f"rank {first}" if first == last else f"ranks {first} to {last}"
+
+
+def _packed(planes: Planes) -> bytes:
+    """Return the planes as bytes, with the ranks of one node and stage in bins if they are many."""
+    count = planes.seconds.shape[1]
+    most = max(1, SHARED_CELLS // max(1, len(planes.steps)))
+    edges = bin_edges(count, most)
+    seconds, slowest = planes.seconds, None
+    if 0 < len(edges) - 1 < count:
+        every = np.ones(len(planes.steps), dtype=np.bool_)
+        single = np.arange(len(planes.steps) + 1)
+        most_seconds, ranks = cells(planes, every, np.arange(count), edges, single)
+        seconds, slowest = most_seconds.T, ranks.T
+    begins = edges[:-1]
+    columns: list[np.ndarray[Any, np.dtype[Any]]]
+    columns = [planes.steps, planes.at, np.ascontiguousarray(seconds, dtype=np.float32), begins]
+    columns += [edges[1:] - 1, planes.node[begins], planes.stage[begins]]
+    header = {"about": planes.about, "clock": planes.clock, "nodes": planes.nodes}
+    return packed(header, columns if slowest is None else [*columns, slowest])
+
+
+def read_planes(value: Any) -> Planes:
+    """Return the planes in an answer of either view."""
+    if isinstance(value, Planes):
+        return value
+    header, (steps, at, seconds, first, last, node, stage, *rest) = unpacked(value)
+    slowest = rest[0] if rest else None
+    return Planes(
+        **header,
+        steps=steps,
+        at=at,
+        seconds=seconds,
+        first=first,
+        last=last,
+        slowest=slowest,
+        node=node,
+        stage=stage,
+    )
+
+
+def _views(metric: str) -> tuple[View, View]:
+    def make(job: LiveJob, verdicts: Verdicts, now: float) -> Planes:
+        return _planes(job, verdicts, now, metric)
+
+    return View(f"matrix:{metric}", make), View(f"matrix-packed:{metric}", make, _packed)
+
+
+MATRICES = {metric: _views(metric)[0] for metric in HEATMAP_METRICS}
+SHARED_MATRICES = {metric: _views(metric)[1] for metric in HEATMAP_METRICS}
+"""The same as bytes, for collectors that do not hold the job."""

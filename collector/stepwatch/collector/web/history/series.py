@@ -1,0 +1,83 @@
+"""Curves of several metrics over a range, from the collector's own history."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .asked import Range
+from .curves import Curves, Name
+from .numbers import moments, values, wholes
+from .paces import MFU, STEP_SECONDS, TOKENS_PER_SECOND
+from .points import Points, few
+
+STANDARD = ("loss", STEP_SECONDS, TOKENS_PER_SECOND, MFU, "grad_norm", "learning_rate")
+"""The metrics of an answer if the request names none."""
+_OTHER_NAMES = {"learning_rate": "lr"}
+"""Names under which the hooks record a metric."""
+_RESOLUTIONS = ((0, "step"), (10, "10s"), (300, "5min"))
+_COARSEST = "1h"
+NOT_RECORDED = "no run that is known recorded a value"
+
+
+def series_document(curves: Curves, wanted: list[str], asked: Range) -> dict[str, Any]:
+    """Return the curves with the names `wanted`, or the `STANDARD` ones that exist.
+
+    A time without a value has no point. `resolution` is the coarsest that any part comes from,
+    before neighbours are merged. `missing` lists the names without a value at any time.
+    """
+    chosen = {name: _named(curves, name) for name in wanted or STANDARD}
+    parts = [
+        (name, curves.points(name).between(asked.from_s, asked.to_s))
+        for names in chosen.values()
+        for name in names
+    ]
+    drawn = [points for _, points in parts if len(points.step)]
+    return {
+        **curves.about,
+        "from": _bound(asked.from_s, [float(points.at.min()) for points in drawn], min),
+        "to": _bound(asked.to_s, [float(points.at.max()) for points in drawn], max),
+        "resolution": _resolution(drawn),
+        "series": [_series(name, few(points, asked.points)) for name, points in parts],
+        "missing": [
+            {"name": name, "reason": NOT_RECORDED}
+            for name, names in chosen.items()
+            if wanted and not names
+        ],
+        "available": [
+            {"name": name.name, "evaluation": name.evaluation, "unit": name.unit}
+            for name in curves.names
+        ],
+    }
+
+
+def _named(curves: Curves, wanted: str) -> list[Name]:
+    names = curves.named(wanted)
+    if not names and wanted in _OTHER_NAMES:
+        names = curves.named(_OTHER_NAMES[wanted])
+    return names
+
+
+def _bound(asked: float, known: list[float], choose: Any) -> float | None:
+    if math.isfinite(asked):
+        return asked
+    return float(choose(known)) if known else None
+
+
+def _resolution(drawn: list[Points]) -> str:
+    seconds = max((int(points.seconds.max()) for points in drawn), default=0)
+    return next((name for length, name in _RESOLUTIONS if seconds <= length), _COARSEST)
+
+
+def _series(name: Name, points: Points) -> dict[str, Any]:
+    return {
+        **name._asdict(),
+        "attempt": wholes(points.attempt),
+        "step": wholes(points.step),
+        "at": moments(points.at),
+        "mean": values(points.mean),
+        "min": values(points.least),
+        "max": values(points.greatest),
+        "last": values(points.last),
+        "non_finite": wholes(points.non_finite),
+    }
