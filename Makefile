@@ -7,17 +7,27 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-healthy test test-long test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench gpu soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
+.PHONY: help page demo demo-healthy test test-long test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench gpu soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
+# Installing builds the page; a later change of its sources builds it again.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]'
 	@touch $@
 
-demo: $(READY)  ## train on four ranks, slow one down, say which and why (ARGS="--fault ...")
+PAGE := collector/stepwatch/collector/web/page/built/.sources
+PAGE_SOURCES := $(shell find collector/page/src -type f) $(addprefix collector/page/,build.mjs package-lock.json hatch_build.py)
+
+page: $(PAGE)  ## build the page after a change of its sources
+
+$(PAGE): $(READY) $(PAGE_SOURCES)
+	$(BIN)/python collector/page/hatch_build.py
+	@touch $@
+
+demo: $(PAGE)  ## train on four ranks, slow one down, say which and why (ARGS="--fault ...")
 	$(BIN)/stepwatch demo $(ARGS)
 
 demo-healthy: $(READY)  ## ten runs without a fault; fails if one raises an incident
@@ -38,7 +48,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifeq ($(ARGS),)
 # Lint takes the processor time that is left.
 test:  ## install what is missing, lint, run the fast tests, and print the slowest twenty (10 minutes)
-	@$(MAKE) --no-print-directory -j 2 $(READY) tools
+	@$(MAKE) --no-print-directory -j 2 $(PAGE) tools
 	@failed=0; \
 	nice -n 19 $(MAKE) --no-print-directory lint >$(VENV)/lint.log 2>&1 & lint=$$!; \
 	$(BIN)/python -m pytest $(SHARED) $(FIRST) $(OTHERS) || failed=1; \
@@ -46,7 +56,7 @@ test:  ## install what is missing, lint, run the fast tests, and print the slowe
 	cat $(VENV)/lint.log; \
 	exit $$failed
 
-test-long: $(READY) tools  ## run the tests that `make test` leaves out because they are slow (ARGS="tests/e2e")
+test-long: $(PAGE) tools  ## run the tests that `make test` leaves out because they are slow (ARGS="tests/e2e")
 	@failed=0; \
 	$(BIN)/python -m pytest -m "long and not matrix" $(SHARED) \
 		$(addprefix --ignore=,$(TIMED) $(ASLEEP)) $(FIRST) $(OTHERS) || failed=1; \
@@ -55,10 +65,10 @@ test-long: $(READY) tools  ## run the tests that `make test` leaves out because 
 	exit $$failed
 else
 # Named files are run as a whole, long tests included.
-test: $(READY) tools lint
+test: $(PAGE) tools lint
 	$(BIN)/python -m pytest -m "not matrix" $(ARGS)
 
-test-long: $(READY) tools
+test-long: $(PAGE) tools
 	$(BIN)/python -m pytest -m "long and not matrix" $(ARGS)
 endif
 
@@ -104,24 +114,25 @@ test-trainers: .venv-trainers/.ready  ## real trainers, each watched in each way
 		--no-build-isolation deepspeed==0.19.8
 	@touch $@
 
-lint: $(READY)  ## ruff, mypy strict, import layers, and the closure check
+lint: $(READY)  ## ruff, mypy strict, import layers, the closure check, and the types of the page
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/stepwatch check
+	$(BIN)/python collector/page/hatch_build.py --lint
 
 gen: $(READY)  ## write dashboards, rules and their tests anew
 	$(BIN)/stepwatch build
 
-bench: $(READY)  ## measure the budgets, side by side with a baseline and with other stores (ARGS="ingest peers")
+bench: $(PAGE)  ## measure the budgets, side by side with a baseline and with other stores (ARGS="ingest peers")
 	@tests/install-tools peers || echo "measuring without those that are missing"
 	$(BIN)/python -m tests.bench $(ARGS)
 
 gpu: $(READY)  ## what only a GPU can show, on one with CUDA (7 minutes; ARGS="--only timeline")
 	$(BIN)/python -m tests.gpu $(ARGS)
 
-soak: $(READY) tools  ## kill -9 under 16,384 simulated ranks for ten minutes; what is stored is compared (ARGS="--small")
+soak: $(PAGE) tools  ## kill -9 under 16,384 simulated ranks for ten minutes; what is stored is compared (ARGS="--small")
 	$(BIN)/python -m tests.soak $(ARGS)
 
 verdicts: $(READY)  ## how right verdicts are on scenarios drawn today (ARGS="--seeds 300 --json FILE")
@@ -136,17 +147,17 @@ verdicts-device: $(READY)  ## the same on a simulated device, where hosts run ah
 slis: $(READY)  ## each SLI on a real run with the fault that moves it, beside a figure by hand (20 minutes)
 	$(BIN)/python -m tests.slis $(ARGS)
 
-drill: $(READY) tools  ## faults through the whole chain, from rank to pager, as a scoreboard (an hour; ARGS="--only hang")
+drill: $(PAGE) tools  ## faults through the whole chain, from rank to pager, as a scoreboard (an hour; ARGS="--only hang")
 	$(BIN)/python -m tests.drill $(ARGS)
 
 tools:  ## promtool, Chromium, PostgreSQL, Node.js and libfuse, installed from Debian's packages if missing
 	@tests/install-tools
 
-pictures: $(READY) tools  ## photograph the dashboards' panels, from a real run's answers (5 minutes)
+pictures: $(PAGE) tools  ## photograph the dashboards' panels, from a real run's answers (5 minutes)
 	$(BIN)/python -m tests.dashboards.pictures $(ARGS)
 
-picture: $(READY) tools  ## photograph a demo's page for the README
+picture: $(PAGE) tools  ## photograph a demo's page for the README
 	$(BIN)/python -m tests.e2e.picture collector/page.png
 
 clean:  ## remove the virtual environments and caches
-	rm -rf $(VENV) .venv-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-* collector/page/node_modules collector/stepwatch/collector/web/page/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -102,4 +102,7 @@ def test_the_wheel_holds_every_part_and_its_data(tmp_path: Path) -> None:
         "stepwatch/runbooks/pages/TrainingStraggler.md",
     ):
         assert data in names
+    bundle = [name for name in names if "web/page/built/app-" in name]
+    assert len(bundle) == 4, "a script and a style sheet, with their gzipped copies"
+    assert not [name for name in names if "node_modules" in name]
     assert "stepwatch/__init__.py" not in names

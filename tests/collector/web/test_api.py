@@ -71,6 +71,7 @@ def test_nothing_known_is_null_and_never_zero(client: Client, service: Service) 
         ("/static/api.py", 404),
         ("/static/..%2fapi.py", 404),
         ("/static/index.html", 404),
+        ("/static/.sources", 404),
     ],
 )
 def test_refusals(client: Client, path: str, status: int) -> None:

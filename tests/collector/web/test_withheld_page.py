@@ -34,7 +34,7 @@ def test_what_is_old_says_so_and_does_not_look_well(collector: Process, visitor:
     visitor.page.goto(collector.url)
     row = visitor.page.locator("#jobs tbody tr")
     expect(row).to_contain_text(f"stale {words}")
-    expect(row.locator(".s-running, .s-ok")).to_have_count(0)
+    expect(row.locator(".s-good")).to_have_count(0)
     visitor.page.goto(f"{collector.url}/jobs/{NAME}")
     expect(visitor.page.locator("#stale")).to_contain_text(words)
     expect(visitor.page.locator("#facts .state")).to_have_text("stale")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import resources
 from typing import Any
 
 from stepwatch.cli.report.html import html
@@ -11,20 +13,9 @@ from stepwatch.cli.report.html import html
 WIDTH, HEIGHT = 960, 260
 _LEFT, _RIGHT, _BOTTOM = 72, 20, 22
 """Margins for the axis labels, and for half the last date's width."""
-COLOURS: Mapping[str, str] = {
-    "productive": "#41ab5d",
-    "start-up": "#9ecae1",
-    "redone-after-restart": "#b3261e",
-    "stall": "#e6550d",
-    "straggling": "#fdae6b",
-    "exposed-communication": "#2c7fb8",
-    "bubble": "#8c6bb1",
-    "data-wait": "#d9a400",
-    "checkpoint-stall": "#7f7f7f",
-    "evaluation": "#17becf",
-    "idle-allocated": "#c7c7c7",
-    "unknown": "#4d4d4d",
-}
+COLOURS: Mapping[str, str] = json.loads(
+    (resources.files("stepwatch.collector") / "colours.json").read_text()
+)["causes"]
 """A colour for each cause, also distinct to readers who do not see red and green alike.
 
 The legend names each cause, so colour is never the only difference.

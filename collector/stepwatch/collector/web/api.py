@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -45,6 +44,7 @@ from stepwatch.collector.web.history import HistoryApi
 from stepwatch.collector.web.intake import SegmentsApi
 from stepwatch.collector.web.live import Hub, LiveApi
 from stepwatch.collector.web.metrics import JobExporter
+from stepwatch.collector.web.page import page_routes
 from stepwatch.collector.web.profiles import PLACEMENT, ProfilesApi
 from stepwatch.collector.web.report_request import report_of
 from stepwatch.collector.web.response import ResponseApi, with_responses
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
 _LATEST_S = 1 << 40
 _Responses = tuple[dict[str, list[Note]], list[Silence], list[ProfileRequest]]
-_CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-_CSP = "default-src 'self'; style-src 'self'; img-src 'self' data:; frame-ancestors 'none'"
 
 
 def make_api(
@@ -120,12 +118,7 @@ def make_api(
         Route("/metrics", api.metrics),
         Route("/healthz", api.health),
         Route("/readyz", api.ready),
-        Route("/", page("index.html")),
-        Route("/jobs/{job}", page("job.html")),
-        Route("/nodes", page("nodes.html")),
-        Route("/nodes/{node}", page("nodes.html")),
-        Route("/runbooks/{name}", page("runbook.html")),
-        Route("/static/{name}", static),
+        *page_routes(),
     ]
     gate = [Middleware(Gate, tokens=tokens, refusals=api.refusals)] if tokens else []
     middleware = [
@@ -330,36 +323,6 @@ async def store_gone(request: Request, error: Exception) -> Response:
     """Answer 503: the store did not respond."""
     reason = str(getattr(error, "orig", None) or type(error).__name__)
     return _problem(503, f"the store does not answer: {reason}", {"retry-after": "5"})
-
-
-def page(name: str) -> Any:
-    """Return a handler that serves one page file."""
-
-    async def serve(request: Request) -> Response:
-        return _file(name)
-
-    return serve
-
-
-async def static(request: Request) -> Response:
-    """Serve a script or style sheet by name."""
-    name = request.path_params["name"]
-    names = {entry.name for entry in _page_folder().iterdir()}
-    if name not in names or not name.endswith((".js", ".css")):
-        return _problem(404, "no such file")
-    return _file(name)
-
-
-def _page_folder() -> Any:
-    return resources.files(__package__) / "page"
-
-
-def _file(name: str) -> Response:
-    suffix = name[name.rindex(".") :]
-    headers = {"content-security-policy": _CSP, "x-content-type-options": "nosniff"}
-    headers["referrer-policy"] = "same-origin"  # an internal address stays here
-    content = (_page_folder() / name).read_bytes()
-    return Response(content, media_type=_CONTENT_TYPES[suffix], headers=headers)
 
 
 def _json(document: Any, headers: dict[str, str] | None = None) -> Response:

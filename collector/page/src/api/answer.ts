@@ -1,0 +1,97 @@
+/** Answers of the collector that views show: asked once, then again when their topic changes. */
+import { type ReadonlySignal, signal, useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { getJson, Refusal } from "./client";
+import { listen } from "./live";
+
+/** An answer; a failed request keeps the value before it, which is stale then. */
+export interface Answer<T> {
+  value: T | null;
+  failure: Refusal | null;
+  /** When the value came, in milliseconds; 0 before the first. */
+  at: number;
+}
+
+const LEAST_MS_BETWEEN = 1_000;
+
+/** Requests that got no answer since the last one that did. */
+export const failureCount = signal(0);
+/** Whether the collector refused because it wants another token. */
+export const needsToken = signal(false);
+
+function note(failure: Refusal | null): void {
+  failureCount.value = failure?.status === 0 ? failureCount.peek() + 1 : 0;
+  if (failure?.status === 401) needsToken.value = true;
+}
+
+/**
+ * Returns the answer at a path, renewed at changes of `topic`; null as the path asks nothing.
+ *
+ * `concerns` says whether an event of the topic changes this answer.
+ */
+export function useAnswer<T>(
+  path: string | null,
+  topic: string | null = null,
+  concerns: (event: string, data: string) => boolean = () => true,
+): ReadonlySignal<Answer<T>> {
+  const answer = useSignal<Answer<T>>({ value: null, failure: null, at: 0 });
+  useEffect(() => {
+    if (path === null) return;
+    const asking = new Asking(async () => {
+      try {
+        const value = await getJson<T>(path);
+        return { value, failure: null, at: Date.now() };
+      } catch (error) {
+        const failure = error instanceof Refusal ? error : new Refusal(0, String(error));
+        return { ...answer.peek(), failure };
+      }
+    }, answer);
+    asking.now();
+    const ends = topic === null ? () => {} : listen(topic, (event) => {
+      if (event === null || concerns(event.event, event.data)) asking.now();
+    });
+    return () => {
+      ends();
+      asking.end();
+    };
+  }, [path, topic]);
+  return answer;
+}
+
+/** Asks one request at a time, with a pause between two. */
+class Asking<T> {
+  private running = false;
+  private again = false;
+  private ended = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly ask: () => Promise<Answer<T>>,
+    private readonly answer: { value: Answer<T> },
+  ) {}
+
+  now(): void {
+    if (this.running) {
+      this.again = true;
+      return;
+    }
+    this.running = true;
+    this.again = false;
+    void this.ask().then((next) => {
+      if (this.ended) return;
+      note(next.failure);
+      // The same object means that nothing changed: nothing is drawn.
+      const before = this.answer.value;
+      if (next.value !== before.value || next.failure !== before.failure) this.answer.value = next;
+      this.timer = setTimeout(() => {
+        this.running = false;
+        if (this.again) this.now();
+      }, LEAST_MS_BETWEEN);
+    });
+  }
+
+  end(): void {
+    this.ended = true;
+    clearTimeout(this.timer);
+  }
+}

@@ -1,0 +1,43 @@
+/** The views by path. */
+import type { ComponentType } from "preact";
+import { Fleet } from "../views/fleet/fleet";
+
+/** What a view gets: the named part of its path, decoded. */
+export interface ViewProps {
+  name: string;
+}
+
+/** A view: the pattern of its path, and the entry of the navigation that it belongs to. */
+export interface ViewEntry {
+  pattern: RegExp;
+  section: string;
+  view: ComponentType<ViewProps>;
+}
+
+const VIEWS: readonly ViewEntry[] = [{ pattern: /^\/$/, section: "/", view: Fleet }];
+
+/** Entries of the navigation: path, name, and the key after "g". */
+export const SECTIONS: readonly (readonly [string, string, string])[] = [
+  ["/", "Fleet", "f"],
+  ["/nodes", "Nodes", "n"],
+];
+
+/** Returns a path's view, and the name in the path. */
+export function viewOf(path: string): { entry: ViewEntry; name: string } | null {
+  for (const entry of VIEWS) {
+    const match = entry.pattern.exec(path);
+    if (match) return { entry, name: decoded(match[1] ?? "") };
+  }
+  return null;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Returns whether a view has this path; the server has pages besides. */
+export const knowsPath = (path: string): boolean => viewOf(path) !== null;
