@@ -32,8 +32,8 @@ from tests.collector.nodes.sightings import XID_79, report
 
 STEPS = 60
 NODE = "gpu-1"
-ENDLESS = ("/v1/events",)
-"""Answers without an end."""
+UNLISTED = ("/v1/events", "/v1/openapi.json")
+"""An answer without an end, and one that names the keys of all others."""
 INCIDENTS = "incidents"
 """Key of the list of `/v1/incidents/{id}` answers, whose own keys are listed once."""
 
@@ -57,7 +57,7 @@ def response_keys(folder: Path) -> Iterator[str]:
             assert isinstance(route, Route)
             for method in sorted(set(route.methods or ()) - {"HEAD"}):
                 yield f"{method} {route.path}"
-                if method == "GET" and route.path.startswith("/v1/") and route.path not in ENDLESS:
+                if method == "GET" and route.path.startswith("/v1/") and route.path not in UNLISTED:
                     answer = client.get(_address(client, route.path, compared))
                     assert answer.status_code == 200, (route.path, answer.text)
                     if answer.headers["content-type"] != "application/json":

@@ -18,6 +18,7 @@ from stepwatch.collector.ingest.receive import ACCEPTED, DUPLICATE, REJECTED, In
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view
+from stepwatch.collector.web.schema.job import JobSummary
 from stepwatch.signals import wire
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment
@@ -27,7 +28,7 @@ RUN = run_segments(30)
 STORED = [wire.encode(item) for item in RUN]
 
 
-def view(service: Service) -> dict[str, object]:
+def view(service: Service) -> JobSummary:
     job_state = service.job(JOB)
     assert job_state is not None
     return job_view.job_summary(*job_state, service.now())

@@ -85,7 +85,7 @@ class Site:
                 self.service.evaluate()
         assert self.service.evaluation_failures == 0
 
-    def view(self) -> dict[str, Any]:
+    def view(self) -> Any:
         job_state = self.service.job(JOB)
         assert job_state is not None
         return job_view.job_summary(*job_state, self.service.now())

@@ -36,7 +36,7 @@ from tests.collector.made import (
 from tests.collector.process import Process
 
 
-def view(service: Service, job: str = JOB) -> dict[str, Any]:
+def view(service: Service, job: str = JOB) -> Any:
     job_state = service.job(job)
     assert job_state is not None
     return job_view.job_summary(*job_state, service.now())

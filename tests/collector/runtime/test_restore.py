@@ -25,7 +25,7 @@ from tests.collector.made import JOB, HandClock, body, run_segments
 RUN = run_segments(60, excess={(2, "forward"): 0.2}, slow_from=30)
 
 
-def view(service: Service) -> dict[str, Any]:
+def view(service: Service) -> Any:
     job_state = service.job(JOB)
     assert job_state is not None
     return job_view.job_summary(*job_state, service.now())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_positions_that_could_not_be_read_are_in_the_jobs_state(with_gap: Servic
 def test_status_and_metrics_say_it(with_gap: Service) -> None:
     job_state = with_gap.job(JOB)
     assert job_state is not None
-    view = job_view.job_summary(*job_state, with_gap.now())
+    view: Any = job_view.job_summary(*job_state, with_gap.now())
     assert [(part["first"], part["last"]) for part in view["unread"]] == [(11, 20)]
     assert metric(with_gap, names.JOB_UNREAD_SEGMENTS) == 10.0
     text = " ".join(job_text(view, None, 80).split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -169,7 +170,7 @@ def test_tokens_that_no_rank_reports_are_unknown_not_zero(service: Service) -> N
     assert names.JOB_TOKENS.name not in {name for name, *_ in series(families(service))}
     job_state = service.job(JOB)
     assert job_state is not None
-    view = job_view.job_summary(*job_state, service.now())
+    view: Any = job_view.job_summary(*job_state, service.now())
     assert view["tokens_per_second"] is None
     assert ("tokens/s", "unknown") in status_text.pace_lines(view)
 
@@ -180,7 +181,7 @@ def test_before_the_first_step_its_number_is_unknown(service: Service) -> None:
     service.receive(body([segment(1, {Kind.RANK_STATE: states})]))
     job_state = service.job(JOB)
     assert job_state is not None
-    view = job_view.job_summary(*job_state, service.now())
+    view: Any = job_view.job_summary(*job_state, service.now())
     assert view["step"] is None
     assert [rank["stage"] for rank in view["ranks"]] == [None, None]
 

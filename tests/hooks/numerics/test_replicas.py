@@ -34,7 +34,7 @@ def test_torchs_local_sgd_is_no_incident_and_its_period_is_known(
     assert incidents == []
     live = service.job(JOB)
     assert live is not None
-    view = job_summary(*live, now=service.now())
+    view: Any = job_summary(*live, now=service.now())
     (averaging,) = view["averaging"]
     assert (averaging["period_steps"], averaging["ranks"]) == (11, "0,1")
     words = "ranks 0,1 train apart and average their parameters every 11 steps"

@@ -44,6 +44,7 @@ from stepwatch.collector.web.history import HistoryApi
 from stepwatch.collector.web.intake import SegmentsApi
 from stepwatch.collector.web.live import Hub, LiveApi
 from stepwatch.collector.web.metrics import JobExporter
+from stepwatch.collector.web.openapi.route import openapi_document
 from stepwatch.collector.web.page import page_routes
 from stepwatch.collector.web.profiles import PLACEMENT, ProfilesApi
 from stepwatch.collector.web.report_request import report_of
@@ -115,6 +116,7 @@ def make_api(
         Route("/v1/nodes/{node}", api.node),
         Route("/v1/report", api.report),
         Route("/v1/runbooks/{name}", api.runbook),
+        Route("/v1/openapi.json", openapi_document),
         Route("/metrics", api.metrics),
         Route("/healthz", api.health),
         Route("/readyz", api.ready),

@@ -13,6 +13,8 @@ from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.web import breakdown_view, job_view, run_view, sli_view, slo_view
 from stepwatch.collector.web.recorded import checkpoints_view, metrics_view
+from stepwatch.collector.web.schema.breakdown import Collectives
+from stepwatch.collector.web.schema.job import Heatmap
 
 OLD_SECONDS = 10.0
 """An older answer is stale: a job's collector renews it every few seconds."""
@@ -56,13 +58,13 @@ def _why(seconds: float) -> str:
 
 
 def _heatmap(metric: str) -> View:
-    def make(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+    def make(job: LiveJob, verdicts: Verdicts, now: float) -> Heatmap:
         return job_view.heatmap(job.current, metric)
 
     return View(f"heatmap:{metric}", make, encoded)
 
 
-def _collectives(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+def _collectives(job: LiveJob, verdicts: Verdicts, now: float) -> Collectives:
     return breakdown_view.collectives(job.current)
 
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -26,13 +26,28 @@ from stepwatch.collector.state.step_facts import (
     step_lengths,
     tokens_per_second,
 )
+from stepwatch.collector.state.trackers import shared_name
 from stepwatch.collector.state.trackers.communication.links import Links
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.state.trackers.numerics import Numerics
-from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.web.breakdown_view import breakdown
 from stepwatch.collector.web.recorded.resumes_view import job_resumes
+from stepwatch.collector.web.schema.common import Money, as_row
+from stepwatch.collector.web.schema.incident import JobIncident
+from stepwatch.collector.web.schema.job import (
+    Checkpoint,
+    Heatmap,
+    JobLine,
+    JobSummary,
+    Pace,
+    Rank,
+    SharedName,
+    TrackerRun,
+    Unread,
+    WorstIncident,
+)
+from stepwatch.collector.web.schema.slo import SloLine
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import PHASE_NAMES
 
@@ -41,7 +56,7 @@ MAX_RANKS = 1024
 """Maximum number of ranks per answer."""
 
 
-def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> JobLine:
     """Return the job's list entry.
 
     `reason` and `since` say why nothing is known about the job yet; else both are null.
@@ -65,9 +80,9 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     }
 
 
-def _cost_so_far(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:
+def _cost_so_far(job: LiveJob, verdicts: Verdicts) -> Money | None:
     cost = verdicts.accounts.cost(verdicts.rates, job.current.job_class)
-    return None if cost is None else cost._asdict()
+    return None if cost is None else as_row(Money, cost)
 
 
 def _newest_step(attempt: Attempt) -> int | None:
@@ -77,7 +92,7 @@ def _newest_step(attempt: Attempt) -> int | None:
     return newest if newest >= history.first and len(history) else None
 
 
-def _worst(verdicts: Verdicts) -> dict[str, str] | None:
+def _worst(verdicts: Verdicts) -> WorstIncident | None:
     """Return the open incident with the highest cost; None without any."""
     costliest = max(
         verdicts.open_incidents(),
@@ -93,7 +108,7 @@ def _cost(ratio: float | None) -> float:
     return -1.0 if ratio is None or math.isnan(ratio) else ratio
 
 
-def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> JobSummary:
     """Return all data about a job except its heatmap."""
     attempt = job.current
     resumes, unknown = job_resumes(job), job.redone_unknown
@@ -102,10 +117,10 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         **job_line(job, verdicts, now),
         **pace(job),
         **breakdown(attempt),
-        "links": [link._asdict() for link in attempt.tracker(Links).links()],
+        "links": [as_row(TrackerRun, link) for link in attempt.tracker(Links).links()],
         "ranks": rank_summaries(attempt),
-        "checkpoints": [item._asdict() for _, item in job.checkpoints()],
-        "incidents": [incident.document() for incident in incidents],
+        "checkpoints": [as_row(Checkpoint, item) for _, item in job.checkpoints()],
+        "incidents": [cast(JobIncident, incident.document()) for incident in incidents],
         "attempts": [
             {
                 "attempt": run.number,
@@ -127,8 +142,8 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
         "lost_records": attempt.tracker(Agents).lost_records,
         "refused_records": attempt.refused_records,
         "late_records": _late_records(attempt),
-        "unread": [part._asdict() for part in job.unread],
-        "not_looked_for": verdicts.not_looked_for,
+        "unread": [as_row(Unread, part) for part in job.unread],
+        "not_looked_for": {**verdicts.not_looked_for},
     }
 
 
@@ -137,19 +152,19 @@ def _late_records(attempt: Attempt) -> int:
     return attempt.steps.history.dropped.late_rows + attempt.tracker(DeviceSteps).lengths.late_rows
 
 
-def _shared_name(attempt: Attempt, now: float) -> dict[str, Any] | None:
+def _shared_name(attempt: Attempt, now: float) -> SharedName | None:
     """Return the first rank that two nodes report at the same time, with the nodes.
 
     None without one.
     """
-    nodes_by_rank = attempt.tracker(SharedName).sharing(now)
+    nodes_by_rank = attempt.tracker(shared_name.SharedName).sharing(now)
     if not nodes_by_rank:
         return None
     rank = min(nodes_by_rank)
     return {"ranks": len(nodes_by_rank), "rank": rank, "nodes": sorted(nodes_by_rank[rank])}
 
 
-def pace(job: LiveJob) -> dict[str, Any]:
+def pace(job: LiveJob) -> Pace:
     """Return loss over all attempts, and the newest attempt's speed and step time; null if unknown.
 
     Step times cover the newest steps in the history, on the clock that timed most of them;
@@ -164,17 +179,22 @@ def pace(job: LiveJob) -> dict[str, Any]:
         "loss_last": losses[1] if losses else None,
         "tokens_per_second": tokens_per_second(attempt),
         "step_seconds": {
-            f"p{percent}": float(np.percentile(longest, percent)) if len(longest) else None
-            for percent in (50, 95, 99)
+            "p50": _percentile(longest, 50),
+            "p95": _percentile(longest, 95),
+            "p99": _percentile(longest, 99),
         },
         "step_seconds_clock": lengths.clock,
-        "steps_on": lengths.steps_on,
+        "steps_on": {str(clock): count for clock, count in lengths.steps_on.items()},
         "recent_step_seconds": float(np.median(recent.seconds)) if len(recent.seconds) else None,
         "recent_step_seconds_clock": recent.clock,
     }
 
 
-def rank_summaries(attempt: Attempt) -> list[dict[str, Any]]:
+def _percentile(values: Vector, percent: int) -> float | None:
+    return float(np.percentile(values, percent)) if len(values) else None
+
+
+def rank_summaries(attempt: Attempt) -> list[Rank]:
     """Return the first ranks, timed on the current step clock."""
     clock = step_timing(attempt).clock
     seconds, leads = rank_seconds_on(attempt, clock), host_leads(newest_window(attempt))
@@ -186,14 +206,14 @@ def rank_summaries(attempt: Attempt) -> list[dict[str, Any]]:
 
 def rank_summary(
     attempt: Attempt, rank: int, seconds: Mapping[str, Vector], host_lead: float
-) -> dict[str, Any]:
+) -> Rank:
     """Return one rank: its location, and its time shares per phase and wait.
 
     `seconds` maps a step column to cumulative seconds (world,); `host_lead` is NaN if unknown.
     """
     view, stage = attempt.ranks.views.get(rank), attempt.stages[rank]
     sums = {name: float(sums[rank]) for name, sums in seconds.items()}
-    total = sums.get("duration", 0.0)
+    total, idle = sums.get("duration", 0.0), sum(sums.get(name, 0.0) for name in IDLE)
 
     def share(name: str) -> float | None:
         return sums[name] / total if total > 0 else None
@@ -210,7 +230,7 @@ def rank_summary(
         "phase_share": {name: share(name) for name in PHASE_NAMES},
         "collective_wait_share": share("collective"),
         "pipeline_wait_share": share("pipeline_wait"),
-        "device_idle_share": sum(map(share, IDLE)) if IDLE[0] in sums and total > 0 else None,
+        "device_idle_share": idle / total if IDLE[0] in sums and total > 0 else None,
         "host_lead_seconds": None if math.isnan(host_lead) else host_lead,
     }
 
@@ -219,7 +239,7 @@ def _phase_name(number: int) -> str | None:
     return PHASE_NAMES[number] if number < len(PHASE_NAMES) else None
 
 
-def slo_line(status: SloStatus, clock: str | None) -> dict[str, Any]:
+def slo_line(status: SloStatus, clock: str | None) -> SloLine:
     slo = status.slo
     return {
         "name": slo.name,
@@ -283,7 +303,7 @@ HEATMAP_METRICS: dict[str, tuple[str, ...]] = {
 MAX_RANK_BINS, MAX_STEP_BINS = 64, 160
 
 
-def heatmap(attempt: Attempt, metric: str) -> dict[str, Any]:
+def heatmap(attempt: Attempt, metric: str) -> Heatmap:
     """Return seconds over (rank bin, step bin): the maximum per bin, null if unknown.
 
     Raises:
@@ -302,9 +322,9 @@ def heatmap(attempt: Attempt, metric: str) -> dict[str, Any]:
         "metric": metric,
         "clock": window.clock,
         "attempt": attempt.number,
-        "ranks": [[first, last - 1] for first, last in itertools.pairwise(rank_edges)],
+        "ranks": [(first, last - 1) for first, last in itertools.pairwise(rank_edges)],
         "steps": [
-            [int(window.steps[low]), int(window.steps[high - 1])]
+            (int(window.steps[low]), int(window.steps[high - 1]))
             for low, high in itertools.pairwise(step_edges)
         ],
         "seconds": cells,

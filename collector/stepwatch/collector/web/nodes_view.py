@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stepwatch.collector.nodes.episodes import Episode, faults
 from stepwatch.collector.nodes.fleet import Fleet, Node
 from stepwatch.collector.nodes.health import Health, part_state
+from stepwatch.collector.web.schema.nodes import (
+    NodeAnswer,
+    NodeFact,
+    NodeLine,
+    NodePart,
+    NodesAnswer,
+)
 from stepwatch.signals.node_facts import CATALOGUE
 
 MOST_NODES = 500
 """Maximum number of nodes per answer; `next` leads to the others."""
 MOST_EPISODES = 200
 """Maximum number of episodes shown per node, newest first."""
-Document = dict[str, Any]
 
 
 class Selection(NamedTuple):
@@ -44,17 +50,22 @@ def selection_of(query: Mapping[str, str]) -> Selection:
     return Selection(states, query.get("after", ""), int(limit))
 
 
-def nodes_document(fleet: Fleet, selection: Selection) -> Document:
+def nodes_document(fleet: Fleet, selection: Selection) -> NodesAnswer:
     """Return nodes by name; the counts cover all nodes."""
     nodes = [
         node
         for name, node in sorted(fleet.nodes.items())
         if name > selection.after_name and node.state.health in selection.states
     ]
-    page = nodes[: selection.limit]
+    page, counts = nodes[: selection.limit], fleet.counts()
     return {
         "nodes": [line(node) for node in page],
-        "counts": {str(health): count for health, count in fleet.counts().items()},
+        "counts": {
+            "failed": counts[Health.FAILED],
+            "degraded": counts[Health.DEGRADED],
+            "unknown": counts[Health.UNKNOWN],
+            "healthy": counts[Health.HEALTHY],
+        },
         "together": [
             {
                 "fact": CATALOGUE[shared.fact].name,
@@ -70,7 +81,7 @@ def nodes_document(fleet: Fleet, selection: Selection) -> Document:
     }
 
 
-def line(node: Node) -> Document:
+def line(node: Node) -> NodeLine:
     """Return one node: its state, reason, action, and fault counts."""
     state = node.state
     return {
@@ -89,7 +100,7 @@ def line(node: Node) -> Document:
     }
 
 
-def fact(episode: Episode) -> Document:
+def fact(episode: Episode) -> NodeFact:
     """Return one fact episode; times are Unix seconds by the node's clock."""
     return {
         "fact": CATALOGUE[episode.fact].name,
@@ -108,7 +119,7 @@ def fact(episode: Episode) -> Document:
     }
 
 
-def node_document(node: Node, history: Sequence[Episode]) -> Document:
+def node_document(node: Node, history: Sequence[Episode]) -> NodeAnswer:
     """Return one node with its history, and each part that ever had a fault."""
     shown = history[:MOST_EPISODES]
     return {
@@ -123,7 +134,7 @@ def _subjects(history: Sequence[Episode]) -> list[str]:
     return sorted({episode.subject for episode in history if episode.subject})
 
 
-def _part(subject: str, history: Sequence[Episode], node: Node) -> Document:
+def _part(subject: str, history: Sequence[Episode], node: Node) -> NodePart:
     episodes = [episode for episode in history if episode.subject == subject]
     health, action = part_state(episodes, node.state)
     return {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.web.report_slos import slo_lines
 from stepwatch.collector.web.report_view import report_document
+from stepwatch.collector.web.schema.report import ReportAnswer
 
 _REPORTED = 10_000
 """Maximum number of newest incidents per report."""
@@ -15,7 +15,7 @@ _REPORTED = 10_000
 
 def report_of(
     service: Service, first: int, until: int, job: str | None, job_class: str | None
-) -> dict[str, Any]:
+) -> ReportAnswer:
     """Return the report on whole days in [`first`, `until`) (Unix seconds).
 
     It covers one job, a job class, or all jobs.

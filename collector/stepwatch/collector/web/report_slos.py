@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from stepwatch.collector.slo.asked.site import Objectives
 from stepwatch.collector.slo.objectives import Slo
+from stepwatch.collector.web.schema.report import ReportSlo
 from stepwatch.signals.arrays import Mask, Matrix, Vector
 
 MOST_PARTS = 14
@@ -27,7 +27,7 @@ def slo_lines(
     from_s: int,
     until_s: int,
     sums: Sums,
-) -> list[dict[str, Any]]:
+) -> list[ReportSlo]:
     """Return a line per job class and SLO with a device-time target, and a total per SLO.
 
     The total appears if several classes have the SLO. `classes` maps a class to its job names.
@@ -102,7 +102,7 @@ def _is_planned(begins: Vector, without: Sequence[tuple[float, float]]) -> Mask:
 
 def _line(
     slo: Slo, job_class: str | None, jobs: int, parts: Matrix, edges: Sequence[int]
-) -> dict[str, Any]:
+) -> ReportSlo:
     good, total = parts.sum(axis=0).tolist()
     allowed = (1.0 - float(slo.target)) * total
     return {

@@ -11,11 +11,19 @@ from stepwatch.collector.nodes.fleet import Node
 from stepwatch.collector.slo.asked.owners import owner_in
 from stepwatch.collector.slo.waste import CAUSES, COLUMNS, MICROSECONDS, Spent
 from stepwatch.collector.store.accounts import AccountDay
+from stepwatch.collector.web.schema.report import (
+    NodeHistory,
+    ReportAnswer,
+    ReportIncident,
+    ReportJob,
+    ReportNode,
+    ReportSlo,
+    Summed,
+)
 from stepwatch.signals.names import Cause, FindingKind
 
 WORST = 10
 """Number of listed incidents (highest device-time cost) and nodes (most often named)."""
-Document = dict[str, Any]
 
 
 def report_document(
@@ -23,9 +31,9 @@ def report_document(
     incidents: Iterable[Mapping[str, Any]],
     from_s: int,
     until_s: int,
-    slos: Sequence[Document] = (),
+    slos: Sequence[ReportSlo] = (),
     nodes: Sequence[Node] = (),
-) -> Document:
+) -> ReportAnswer:
     """Return device-seconds by cause per job, class, day and in total, and the costliest incidents.
 
     `days` and `incidents` cover the whole UTC days from `from_s` to `until_s` (Unix seconds).
@@ -64,7 +72,7 @@ def report_document(
     }
 
 
-def _job(job: str, days: Sequence[AccountDay]) -> Document:
+def _job(job: str, days: Sequence[AccountDay]) -> ReportJob:
     """Return one job; `job_class` and `owner` are from its newest day."""
     return {
         "job": job,
@@ -75,7 +83,7 @@ def _job(job: str, days: Sequence[AccountDay]) -> Document:
     }
 
 
-def _summed(days: Iterable[AccountDay]) -> Document:
+def _summed(days: Iterable[AccountDay]) -> Summed:
     totals: Counter[str] = Counter()
     for day in days:
         totals.update({name: int(day.document.get(name, 0)) for name in COLUMNS})
@@ -97,26 +105,20 @@ def _worst(incidents: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     ]
 
 
-_SHOWN = (
-    "id",
-    "job",
-    "kind",
-    "cause",
-    "rank",
-    "node",
-    "state",
-    "opened_at",
-    "resolved_at",
-    "device_seconds_lost",
-    "summary",
-    "runbook",
-)
-
-
-def _incident(incident: Mapping[str, Any]) -> Document:
+def _incident(incident: Mapping[str, Any]) -> ReportIncident:
     return {
-        **{name: incident.get(name) for name in _SHOWN},
+        "id": incident.get("id", ""),
+        "job": incident.get("job", ""),
+        "kind": incident.get("kind", ""),
+        "cause": incident.get("cause", ""),
+        "rank": incident.get("rank", -1),
+        "node": incident.get("node", ""),
+        "state": incident.get("state", ""),
+        "opened_at": incident["opened_at"],
+        "resolved_at": incident.get("resolved_at"),
         "device_seconds_lost": _lost(incident),
+        "summary": incident.get("summary", ""),
+        "runbook": incident.get("runbook", ""),
     }
 
 
@@ -159,7 +161,7 @@ def _is_of_node(incident: Mapping[str, Any]) -> bool:
     return bool(incident["rank"] >= 0 or incident.get("confidence") != Confidence.ONE_OF)
 
 
-def _nodes(incidents: Iterable[Mapping[str, Any]], fleet: Sequence[Node]) -> list[Document]:
+def _nodes(incidents: Iterable[Mapping[str, Any]], fleet: Sequence[Node]) -> list[ReportNode]:
     """Return the nodes at fault in incidents, with their cost and fault counts.
 
     Nodes with the most incidents come first, then repeat offenders without an incident. Unknown
@@ -190,7 +192,7 @@ def _nodes(incidents: Iterable[Mapping[str, Any]], fleet: Sequence[Node]) -> lis
     ]
 
 
-def _history(node: Node | None) -> Document:
+def _history(node: Node | None) -> NodeHistory:
     return {
         "faults_30d": None if node is None else node.faults_month,
         "health": None if node is None else str(node.state.health),

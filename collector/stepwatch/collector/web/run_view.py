@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_facts import clock_of, step_facts
 from stepwatch.collector.state.trackers.run_facts import RunFacts
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS, StepFacts
+from stepwatch.collector.web.schema.job import Block, JobRun, PhaseSeconds
 from stepwatch.signals.records import PHASE_NAMES, StepFlag
 
 MOST_BLOCKS = 32
@@ -26,7 +26,7 @@ Their variance gives a comparison's certainty.
 LEAST_BLOCK_STEPS = 5
 
 
-def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> JobRun:
     """Return the newest attempt's pace and phase times, the job's SLIs, and the configuration.
 
     `blocks` cover steps after the warm-up that every rank reported, without checkpoints and
@@ -57,7 +57,7 @@ def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     }
 
 
-def blocks(steps: StepFacts, dropped_steps: int = 0) -> list[dict[str, float]]:
+def blocks(steps: StepFacts, dropped_steps: int = 0) -> list[Block]:
     """Return steps, tokens and seconds for equal parts of a run, in time order.
 
     `dropped_steps` counts the steps no longer in the history. 70 steps after the warm-up give 14
@@ -81,7 +81,7 @@ def blocks(steps: StepFacts, dropped_steps: int = 0) -> list[dict[str, float]]:
     ]
 
 
-def phase_seconds(attempt: Attempt) -> dict[str, Any]:
+def phase_seconds(attempt: Attempt) -> PhaseSeconds:
     """Return mean seconds per step over ranks, by phase, in collectives and in pipeline waits.
 
     The `steps` are at most the newest 64 (fewer for a large run), after the warm-up, finished by

@@ -11,6 +11,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 from stepwatch.collector.incidents.model import OPEN, runbook_values
+from stepwatch.collector.web.schema.report import RunbookAnswer
 from stepwatch.signals.names import ALERT_ABOUT
 
 ReadRunbook = Callable[[str, Mapping[str, str]], str]
@@ -19,7 +20,7 @@ ReadRunbook = Callable[[str, Mapping[str, str]], str]
 
 def runbook_document(
     name: str, incident: dict[str, Any] | None, collector: str, read: ReadRunbook
-) -> dict[str, Any]:
+) -> RunbookAnswer:
     """Return the runbook `name` as HTML, filled in for `incident` if there is one.
 
     Raises:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
 from stepwatch.collector.slo.over_run.registry import discover_run_slis, readings
 from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.web.schema.slo import JobSlis
 
 
-def job_slis(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+def job_slis(job: LiveJob, verdicts: Verdicts, now: float) -> JobSlis:
     """Return each SLI with its value, or null and the reason."""
     facts, run_slis = job_facts(job, verdicts, now), discover_run_slis()
     return {
@@ -22,7 +21,12 @@ def job_slis(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
                 "name": name,
                 "mission": run_slis[name].mission,
                 "unit": run_slis[name].unit,
-                **reading._asdict(),
+                "value": reading.value,
+                "events": reading.events,
+                "low": reading.low,
+                "high": reading.high,
+                "detail": reading.detail,
+                "unknown": reading.unknown,
                 "expected": run_slis[name].expected,
             }
             for name, reading in readings(facts).items()

@@ -19,6 +19,8 @@ from stepwatch.collector.state.job import LiveJob, RunKey
 from stepwatch.collector.state.step_facts import clock_of
 from stepwatch.collector.store.accounts import Generation
 from stepwatch.collector.web.job_view import slo_line
+from stepwatch.collector.web.schema.common import as_row
+from stepwatch.collector.web.schema.slo import AuditEntry, CostlyIncident, JobSlos, Price, SloDetail
 
 _AMENDED_BY_RESUMES = ("goodput",)
 """SLIs for which a later attempt turns good steps bad."""
@@ -26,7 +28,7 @@ _MOST_INCIDENTS = 10
 _HOUR = 3600.0
 
 
-def job_slos(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+def job_slos(job: LiveJob, verdicts: Verdicts, now: float) -> JobSlos:
     """Return each SLO with its window, device time by cause, incidents, and audit.
 
     The audit lists planned time, repeated steps, and unreadable parts of the log.
@@ -50,7 +52,7 @@ def _in_full(
     verdicts: Verdicts,
     attempts: Mapping[RunKey, AttemptSteps],
     clock: str | None,
-) -> dict[str, Any]:
+) -> SloDetail:
     slo, slices = status.slo, verdicts.slices.get(status.slo.sli)
     first_s = slices.line.first_s if slices is not None else math.inf
     begins = slo.window.begins(verdicts.seen_s, first_s) if slices is not None else math.nan
@@ -85,14 +87,14 @@ def _burn_in_last_hour(slo: Slo, slices: RunningSlices | None, verdicts: Verdict
     return round(float((1 - counted.good / counted.total) / (1 - slo.target)), 4)
 
 
-def _price(job: LiveJob, verdicts: Verdicts) -> dict[str, Any] | None:
+def _price(job: LiveJob, verdicts: Verdicts) -> Price | None:
     """Return the current price per device-second; None without a rate card."""
     rates = verdicts.rates
     price = rates.price(verdicts.seen_s, job.current.job_class) if rates else None
-    return None if price is None else price._asdict()
+    return None if price is None else as_row(Price, price)
 
 
-def _incidents(verdicts: Verdicts, begins: float) -> list[dict[str, Any]]:
+def _incidents(verdicts: Verdicts, begins: float) -> list[CostlyIncident]:
     """Return incidents that cost device time since the window began, costliest first."""
     incidents = [
         incident
@@ -100,14 +102,22 @@ def _incidents(verdicts: Verdicts, begins: float) -> list[dict[str, Any]]:
         if incident.device_seconds_lost > 0 and not incident.last_seen_at < begins
     ]
     incidents.sort(key=lambda incident: -incident.device_seconds_lost)
-    names = ("id", "kind", "cause", "rank", "node", "device_seconds_lost", "cost", "currency")
     return [
-        {name: getattr(incident, name) for name in names}
+        {
+            "id": incident.id,
+            "kind": incident.kind,
+            "cause": incident.cause,
+            "rank": incident.rank,
+            "node": incident.node,
+            "device_seconds_lost": incident.device_seconds_lost,
+            "cost": incident.cost,
+            "currency": incident.currency,
+        }
         for incident in incidents[:_MOST_INCIDENTS]
     ]
 
 
-def _planned(planned: Iterable[Planned], begins: float, ends: float) -> Iterator[dict[str, Any]]:
+def _planned(planned: Iterable[Planned], begins: float, ends: float) -> Iterator[AuditEntry]:
     for span in planned:
         if span.until_s > begins and span.from_s < ends:
             text = f"planned, counts for nothing: {span.why}"
@@ -116,7 +126,7 @@ def _planned(planned: Iterable[Planned], begins: float, ends: float) -> Iterator
 
 def _redone(
     sli: str, attempts: Mapping[RunKey, AttemptSteps], begins: float
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[AuditEntry]:
     """Yield steps that were good until a later attempt repeated them."""
     if sli not in _AMENDED_BY_RESUMES:
         return
@@ -137,7 +147,7 @@ def _redone(
         yield {"from": began, "until": float(ends[-1]), "what": "amended", "text": text}
 
 
-def _unread(job: LiveJob, begins: float) -> Iterator[dict[str, Any]]:
+def _unread(job: LiveJob, begins: float) -> Iterator[AuditEntry]:
     for part in job.unread:
         if part.until_s > begins:
             text = f"{part.segments} segments of the log cannot be read: coverage is lower"

@@ -63,7 +63,7 @@ class Story:
         self.service.receive(body([segment(self._sequence, {kind: rows})]))
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Any:
         self.service.evaluate()
         state = self.service.job(JOB)
         assert state is not None

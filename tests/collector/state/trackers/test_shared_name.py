@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwatch.cli.jobs.status_text import job_text
@@ -60,7 +62,7 @@ def test_two_runs_that_report_the_same_ranks_are_named(
     shared = sharing(job.current)
     assert sorted(shared) == [0, 1, 2, 3]
     assert sorted(shared[0]) == ["one", "two"]
-    summary = job_summary(job, verdicts, service.now())
+    summary: Any = job_summary(job, verdicts, service.now())
     assert summary["shared_name"] == {"ranks": 4, "rank": 0, "nodes": ["one", "two"]}
     text = " ".join(job_text(summary, None, 80).split())
     assert "two runs report under this name: rank 0 runs on one and on two at once" in text

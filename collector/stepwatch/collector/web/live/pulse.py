@@ -12,6 +12,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.trackers.metrics.buckets import Curve
 from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.web.job_view import job_line
+from stepwatch.collector.web.schema.job import JobLine
 
 STANDARD = ("loss", "step_seconds", "tokens_per_second", "mfu", "grad_norm", "learning_rate")
 """Metrics whose newest points a live document carries."""
@@ -47,7 +48,7 @@ def pulse(job: LiveJob, verdicts: Verdicts, now: float) -> Pulse:
             points[name] = _points(tracker.curves(index)["steps"])
     return Pulse(
         attempt.number,
-        {name: line[name] for name in FACTS},
+        {name: value for name, value in line.items() if name in FACTS},
         {name: newest for name, newest in points.items() if newest},
         _marks(job, verdicts, line),
     )
@@ -62,7 +63,7 @@ def _points(curve: Curve) -> list[Point]:
     ]
 
 
-def _marks(job: LiveJob, verdicts: Verdicts, line: dict[str, Any]) -> dict[str, object]:
+def _marks(job: LiveJob, verdicts: Verdicts, line: JobLine) -> dict[str, object]:
     runs = [(run.number, len(run.runs)) for run in job.attempts.values()]
     incidents = [(item.id, item.state, item.summary) for item in verdicts.incidents.values()]
     saves = Counter(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
 from stepwatch.collector.slo.over_run.slis.checkpoints.saving import verified_age
@@ -11,12 +10,13 @@ from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint
 from stepwatch.collector.web.job_view import job_line
+from stepwatch.collector.web.schema.recorded import CheckpointLine, JobCheckpoints
 
 MOST_SHOWN = 200
 """Maximum number of checkpoints per answer: the newest steps."""
 
 
-def job_checkpoints(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+def job_checkpoints(job: LiveJob, verdicts: Verdicts, now: float) -> JobCheckpoints:
     """Return the checkpoints, newest first, and the recovery point.
 
     `recovery` has the newest good checkpoint's `step`, and the `steps` and `seconds` of work since;
@@ -28,7 +28,11 @@ def job_checkpoints(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, A
     age = verified_age(job_facts(job, verdicts, now))
     steps = None if good is None or line["step"] is None else max(0, line["step"] - good.step)
     return {
-        **{name: line[name] for name in ("job", "attempt", "state", "step", "open_incidents")},
+        "job": line["job"],
+        "attempt": line["attempt"],
+        "state": line["state"],
+        "step": line["step"],
+        "open_incidents": line["open_incidents"],
         "slos": [],
         "recovery": {
             "step": None if good is None else good.step,
@@ -41,7 +45,7 @@ def job_checkpoints(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, A
     }
 
 
-def _document(attempt: Attempt, item: Checkpoint, now: float) -> dict[str, Any]:
+def _document(attempt: Attempt, item: Checkpoint, now: float) -> CheckpointLine:
     state, reason = checkpoint_state(attempt, item)
     return {
         "step": item.step,

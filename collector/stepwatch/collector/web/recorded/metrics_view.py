@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts, job_facts
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.trackers.metrics.buckets import Curve
 from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.state.trackers.metrics.names import MetricName
+from stepwatch.collector.web.schema import recorded as schema
+from stepwatch.collector.web.schema.recorded import JobMetrics, Metric
 from stepwatch.signals.records import Better
 
 _BETTER = {Better.LOWER: "lower", Better.HIGHER: "higher"}
@@ -22,7 +24,7 @@ class _Recorded(NamedTuple):
     curves: dict[str, list[Curve]]
 
 
-def job_metrics(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
+def job_metrics(job: LiveJob, verdicts: Verdicts, now: float) -> JobMetrics:
     """Return each metric with its newest value and its curves, loss and gradient norm first."""
     tracker = job.current.tracker(Metrics)
     return {
@@ -59,7 +61,7 @@ def _has_values(recorded: _Recorded) -> bool:
     return any(len(curve.key) for curves in recorded.curves.values() for curve in curves)
 
 
-def _metric(recorded: _Recorded) -> dict[str, Any]:
+def _metric(recorded: _Recorded) -> Metric:
     metric = recorded.metric
     curves = {name: _columns(parts) for name, parts in recorded.curves.items()}
     finest = curves.get("steps") or curves["evaluations"]
@@ -69,20 +71,34 @@ def _metric(recorded: _Recorded) -> dict[str, Any]:
         "unit": metric.unit,
         "better": _BETTER.get(Better(metric.better), ""),
         "note": metric.note,
-        "newest": {name: column[-1] for name, column in finest.items() if column},
+        "newest": _newest(finest),
         "curves": curves,
     }
 
 
-def _columns(parts: list[Curve]) -> dict[str, list[Any]]:
+def _newest(curve: schema.Curve) -> schema.NewestValue:
+    return {
+        "first_step": curve["first_step"][-1],
+        "step": curve["step"][-1],
+        "at": curve["at"][-1],
+        "mean": curve["mean"][-1],
+        "min": curve["min"][-1],
+        "max": curve["max"][-1],
+        "last": curve["last"][-1],
+        "values": curve["values"][-1],
+        "non_finite": curve["non_finite"][-1],
+    }
+
+
+def _columns(parts: list[Curve]) -> schema.Curve:
     curve = Curve.joined(parts)
     return {
         "first_step": curve.first_step.tolist(),
         "step": curve.step.tolist(),
-        "at": curve.wall_s.tolist(),
-        "mean": curve.mean.tolist(),
-        "min": curve.least.tolist(),
-        "max": curve.greatest.tolist(),
+        "at": [*curve.wall_s.tolist()],
+        "mean": [*curve.mean.tolist()],
+        "min": [*curve.least.tolist()],
+        "max": [*curve.greatest.tolist()],
         "last": [_number(value) for value in curve.last.tolist()],
         "values": curve.finite.tolist(),
         "non_finite": curve.non_finite.tolist(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -159,6 +160,7 @@ class ResponseApi:
 def refusing(handler: Handler) -> Handler:
     """Wrap a handler to turn errors into answers: 400 invalid, 409 refused now, 415 not JSON."""
 
+    @wraps(handler)
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)

@@ -62,6 +62,7 @@ def test_the_schedule_and_its_ideal_are_known(millionths: int, ideal: float | No
     job.apply(first._replace(tables={**first.tables, Kind.LIFECYCLE: lines}), Received(0.0, 0.0))
     assert job.current.lifecycle.schedule == Schedule("ScheduleGPipe", ideal)
     pipeline = breakdown(job.current)["pipeline"]
+    assert pipeline is not None
     assert (pipeline["schedule"], pipeline["ideal_bubble_ratio"]) == ("ScheduleGPipe", ideal)
     assert pipeline["bubble_ratio"] == 0.0
     assert "200000" not in str(job.current.lifecycle.events), (

@@ -1,0 +1,176 @@
+"""Incidents, their response state, silences."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired
+
+from typing_extensions import TypedDict
+
+from stepwatch.collector.incidents.model import ALERT, INFO, STATES
+from stepwatch.collector.store.response import EVENTS
+
+from .common import OneOf
+
+IncidentState = Annotated[str, OneOf(STATES)]
+"""An incident's state; detectors set it."""
+NoteEvent = Annotated[str, OneOf(EVENTS)]
+"""The kind of a note."""
+
+
+class Evidence(TypedDict):
+    """A fact behind an incident."""
+
+    name: str
+    value: float | None
+    """The value in `unit`; null for a fact in words."""
+    unit: str
+    against: str
+    """The reference value in words."""
+    text: str
+    """A fact in words; else empty."""
+
+
+class TimelineEntry(TypedDict):
+    """A moment in an incident's history, Unix seconds."""
+
+    at: float | None
+    event: str
+    text: str
+
+
+class Symptom(TypedDict):
+    """A finding that the incident's cause explains."""
+
+    key: str
+    kind: str
+    rank: int
+    phase: str
+    cause: str
+    summary: str
+    since_step: int
+    first_seen_at: float
+    seen_at: float
+
+
+class Noted(TypedDict):
+    """Who changed the response state, and when (Unix seconds)."""
+
+    by: str
+    at: float
+
+
+class Note(TypedDict):
+    """A note on an incident."""
+
+    event: NoteEvent
+    by: str
+    at: float
+    text: str
+    """The comment, or the new owner."""
+
+
+class Silence(TypedDict):
+    """A silence: it holds pages about matching incidents. An empty name matches any."""
+
+    id: str
+    job: str
+    node: str
+    kind: str
+    why: str
+    by: str
+    since: float
+    until: float
+    expired_by: str
+    """Who ended it early; else empty."""
+    alertmanager: str
+    """Alertmanager's id; empty if the silence was not created there."""
+
+
+class Response(TypedDict):
+    """What people did about an incident."""
+
+    acknowledged: Noted | None
+    mitigated: Noted | None
+    owner: str
+    """Empty without one."""
+    notes: list[Note]
+    silenced: Silence | None
+    """The silence that holds the incident's pages."""
+
+
+class Incident(TypedDict):
+    """A cause and its history. Times are Unix seconds."""
+
+    id: str
+    key: str
+    kind: str
+    job: str
+    attempt: int
+    state: IncidentState
+    rank: int
+    """The rank, -1 without one."""
+    node: str
+    """The node, `unknown` without one."""
+    phase: str
+    cause: str
+    summary: str
+    since_step: int
+    began_at: float | None
+    opened_at: float
+    last_seen_at: float
+    resolved_at: float | None
+    detected_after_seconds: float | None
+    """Time from the beginning of the anomaly to the finding."""
+    slowdown_ratio: float | None
+    throughput_lost_ratio: float | None
+    device_seconds_lost: float | None
+    alert: str
+    runbook: str
+    evidence: list[Evidence]
+    timeline: list[TimelineEntry]
+    symptoms: list[Symptom]
+    subject: str
+    merged_into: str
+    """The incident into which this one was merged; else empty."""
+    confidence: str
+    """The finding's certainty; empty if unknown."""
+    summary_now: str
+    slowdown_ratio_now: float | None
+    throughput_lost_ratio_now: float | None
+    severity: Annotated[str, OneOf((INFO, ALERT))]
+    cost: float | None
+    """Price of the lost device time in `currency`."""
+    currency: str
+    cause_seconds: dict[str, float | None]
+    """How long each cause in a phase was found lately."""
+
+
+class JobIncident(Incident):
+    """An incident in a job's summary; the response state is left out if the job has none."""
+
+    response: NotRequired[Response]
+
+
+class IncidentAnswer(Incident):
+    """An incident with its response state."""
+
+    response: Response
+
+
+class AttemptOfIncident(TypedDict):
+    """An incident as an agent's token may see it."""
+
+    attempt: int
+
+
+class IncidentsAnswer(TypedDict):
+    """The newest incidents."""
+
+    incidents: list[IncidentAnswer] | list[AttemptOfIncident]
+    """With an agent's token, only their attempts."""
+
+
+class SilencesAnswer(TypedDict):
+    """Silences, newest first."""
+
+    silences: list[Silence]

@@ -1,0 +1,188 @@
+"""Service level objectives and indicators of one job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from .common import Dated, FigureClock, JobState, SloStateWord
+
+
+class Burning(TypedDict):
+    """A burn-rate alert that fires."""
+
+    severity: str
+    budget_share: float
+    """Share of the budget that the alert's window may use."""
+    seconds: float
+    """Length of the alert's long window."""
+    rate: float | None
+    """Burn rate over the window."""
+    limit: float | None
+    """Burn rate from which the alert fires."""
+
+
+class SloLine(TypedDict):
+    """An SLO's newest status."""
+
+    name: str
+    sli: str
+    state: SloStateWord
+    clock: FigureClock | None
+    target: float | None
+    """Required share of good device time; null for a limit."""
+    limit: str | None
+    """The required limit in words; null for a share."""
+    time_slices: str | None
+    """The requirement on time slices in words."""
+    window: str
+    """The window in words."""
+    revision: str
+    generation: int | None
+    """Number of the objective since the SLO began."""
+    since: float | None
+    """The objective's beginning, Unix seconds."""
+    ratio: float | None
+    """Share of good device time in the window."""
+    budget_remaining: float | None
+    """Remaining share of the error budget; negative once it is overspent."""
+    budget: str
+    """The remaining budget in words."""
+    burn_rate: float | None
+    """Speed of spending: 1 uses up the budget exactly at the window's end."""
+    burning: list[Burning]
+    coverage: float | None
+    """Share of the window's device time with telemetry."""
+    lost_device_seconds: float | None
+    allowed_device_seconds: float | None
+    reason: str
+    """Why the state is unknown, frozen or too early; else empty."""
+
+
+class Price(TypedDict):
+    """The price of a device-second."""
+
+    money: float
+    currency: str
+
+
+class CostlyIncident(TypedDict):
+    """An incident that cost device time within the window."""
+
+    id: str
+    kind: str
+    cause: str
+    rank: int
+    """The rank, -1 without one."""
+    node: str
+    device_seconds_lost: float | None
+    cost: float | None
+    currency: str
+
+
+_Start = TypedDict("_Start", {"from": float})
+
+
+class AuditEntry(_Start):
+    """Device time that counts differently, `from` a moment in Unix seconds."""
+
+    until: float
+    what: str
+    """`planned`, `amended` or `unread`."""
+    text: str
+
+
+class Generation(TypedDict):
+    """A former or the present objective of an SLO."""
+
+    slo: str
+    number: int
+    since_s: float
+    revision: str
+    document: dict[str, Any]
+    """The objective's terms."""
+    written_by: str
+    """Host and process of the collector that began the generation."""
+
+
+class SloDetail(SloLine):
+    """An SLO with its window, incidents and audit."""
+
+    window_begins_at: float | None
+    window_ends_at: float
+    window_is_full: bool
+    """True if a rolling window is shorter than the job's history."""
+    burn_rate_hour: float | None
+    """Burn rate in the last hour."""
+    price: Price | None
+    incidents: list[CostlyIncident]
+    """The costliest incidents in the window."""
+    audit: list[AuditEntry]
+
+
+class SloInFull(SloDetail):
+    """An SLO with its window, incidents, audit and former objectives."""
+
+    generations: list[Generation]
+    """The objectives so far, by number."""
+
+
+class _SlosOfJob(TypedDict):
+    """What surrounds a job's SLOs."""
+
+    job: str
+    state: JobState
+    open_incidents: int | None
+    device_seconds: dict[str, float]
+    """Device-seconds over the job by cause."""
+    causes: list[str]
+    """The causes in the order of display."""
+
+
+class JobSlos(_SlosOfJob):
+    """A job's SLOs without their former objectives."""
+
+    slos: list[SloDetail]
+
+
+class JobSlosAnswer(_SlosOfJob, Dated):
+    """A job's SLOs in full."""
+
+    slos: list[SloInFull]
+
+
+class Sli(TypedDict):
+    """An SLI over the run."""
+
+    name: str
+    mission: str
+    """Number in the list of the field's SLIs; empty without one."""
+    unit: str
+    value: float | None
+    events: float | None
+    """Number of events, steps or devices behind the value."""
+    low: float | None
+    """Lower end of the 90 % interval."""
+    high: float | None
+    """Upper end of the 90 % interval."""
+    detail: str
+    unknown: str
+    """Why the value is unknown; else empty."""
+    expected: str
+    """The usual or required value in words."""
+
+
+class JobSlis(TypedDict):
+    """A job's SLIs over its run."""
+
+    job: str
+    state: JobState
+    slos: list[SloLine]
+    """Empty."""
+    open_incidents: int | None
+    slis: list[Sli]
+
+
+class JobSlisAnswer(JobSlis, Dated):
+    """A job's SLIs over its run."""
