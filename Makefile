@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 PAGE := collector/stepwatch/collector/web/page/built/.sources
-PAGE_SOURCES := $(shell find collector/page/src -type f) $(addprefix collector/page/,build.mjs package-lock.json hatch_build.py)
+PAGE_SOURCES := $(shell find collector/page/src -type f ! -name schema.d.ts) $(addprefix collector/page/,build.mjs package-lock.json hatch_build.py)
 
 page: $(PAGE)  ## build the page after a change of its sources
 

@@ -21,6 +21,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 SOURCES = Path(__file__).resolve().parent
 COLOURS = SOURCES.parent / "stepwatch/collector/colours.json"
 """The bundle has the colours of the package."""
+DOCUMENT = SOURCES / "node_modules/.openapi.json"
+TYPES = SOURCES / "src/api/schema.d.ts"
+"""Types of the answers, made from the OpenAPI document before a check; they are not committed."""
 BUILT = SOURCES.parent / "stepwatch/collector/web/page/built"
 OLDEST_NODE = 18
 """First major version of Node.js that esbuild's target and the build script run on."""
@@ -87,6 +90,9 @@ def check(script: str) -> None:
     with (SOURCES / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _install(tools=True)
+        if script == "lint":
+            _run([sys.executable, "-m", "stepwatch.collector.web.openapi", str(DOCUMENT)])
+            _run([*npm(), "run", "--silent", "types"])
     _run([*npm(), "run", "--silent", script])
 
 
@@ -103,7 +109,8 @@ def _install(*, tools: bool) -> None:
 def _source_files() -> list[Path]:
     own = [SOURCES / name for name in ("build.mjs", "package.json", "package-lock.json")]
     own.append(COLOURS)
-    return own + sorted(path for path in (SOURCES / "src").rglob("*") if path.is_file())
+    files = (path for path in (SOURCES / "src").rglob("*") if path.is_file() and path != TYPES)
+    return own + sorted(files)
 
 
 def _digest(files: Iterable[Path]) -> str:

@@ -33,6 +33,13 @@ def test_unit_tests_of_the_page_pass() -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+def test_the_page_has_the_types_of_the_answers_and_the_style() -> None:
+    """The types are made from the collector's document: a renamed key fails here."""
+    words = [sys.executable, str(SOURCES / "hatch_build.py"), "--lint"]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_the_bundle_is_small_and_whole() -> None:
     packed = sum(path.stat().st_size for path in BUILT.glob("*.gz"))
     assert 0 < packed <= MOST_BYTES

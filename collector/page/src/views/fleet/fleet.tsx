@@ -1,28 +1,19 @@
 /** The fleet: what needs action first, then all other jobs. */
 import { useTitle } from "../../app/title";
 import { useAnswer } from "../../api/answer";
+import type { Schemas } from "../../api/types";
 import { jobPath } from "../../app/place";
 import { number, UNKNOWN } from "../../words/quantities";
 import { Loaded } from "../shared/loading";
 import { Moment } from "../shared/moment";
-import { type Stale, staleWords } from "../shared/stale";
+import { staleWords } from "../shared/stale";
 import { State, urgency } from "../shared/state";
 
-interface Line {
-  job: string;
-  state: string;
-  reason: string | null;
-  step: number | null;
-  world_size: number;
-  newest_record_at: number | null;
-  open_incidents: number | null;
-  worst: { id: string; kind: string; summary: string } | null;
-  stale?: Stale;
-}
+type Line = Schemas["JobLineAnswer"];
 
 /** All jobs. */
 export function Fleet() {
-  const jobs = useAnswer<{ jobs: Line[] }>("/v1/jobs", "fleet").value;
+  const jobs = useAnswer<Schemas["JobsAnswer"]>("/v1/jobs", "fleet").value;
   const open = jobs.value?.jobs.reduce((sum, line) => sum + (line.open_incidents ?? 0), 0);
   useTitle("Fleet", open);
   return (
