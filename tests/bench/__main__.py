@@ -34,6 +34,7 @@ from . import (
     restart,
     rules,
     storage,
+    streams,
     trainer,
 )
 from .result import Result
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "slos": objectives.measure,
     "rules": rules.measure,
     "fleet": fleet.measure,
+    "streams": streams.measure,
     "detection": detection.measure,
     "breakdown": breakdown.measure,
     "verify": checkpoint.measure,

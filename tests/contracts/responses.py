@@ -90,7 +90,8 @@ def _address(client: Client, path: str, profile: str) -> str:
     names |= {"{node}": NODE, "{profile}": profile, "{rank}": "2"}
     for placeholder, value in names.items():
         path = path.replace(placeholder, value)
-    return f"{path}?from=0&until={1 << 32}" if path == "/v1/report" else path
+    queries = {"/v1/report": f"?from=0&until={1 << 32}", "/v1/search": "?q=g"}
+    return path + queries.get(path, "")
 
 
 def _nodes() -> list[Segment]:

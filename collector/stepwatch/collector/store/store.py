@@ -299,9 +299,15 @@ class Store:
         return read_generations(self._engine, slo)
 
     def incidents(
-        self, job: str | None = None, state: str | None = None, limit: int = 1000
+        self,
+        job: str | None = None,
+        state: str | None = None,
+        limit: int = 1000,
+        since_s: float | None = None,
     ) -> list[dict[str, Any]]:
         """Return the newest incidents, for one job or all, in one state or any.
+
+        With `since_s` (Unix seconds), only those that opened since then.
 
         An incident with a damaged document is skipped, logged, and added to `unreadable_incidents`.
         """
@@ -313,6 +319,8 @@ class Store:
             query = query.where(table.c.job == job)
         if state is not None:
             query = query.where(table.c.state == state)
+        if since_s is not None:
+            query = query.where(table.c.opened_at >= since_s)
         with self._engine.connect() as connection:
             rows = connection.execute(query.limit(limit)).all()
         documents = (self._document(row.id, row.raw) for row in rows)

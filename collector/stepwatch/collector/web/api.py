@@ -25,6 +25,8 @@ from stepwatch.collector.web.access import ANY_NAME, Browsers, Gate, PublicNames
 from stepwatch.collector.web.access.gate import Refusals
 from stepwatch.collector.web.access.plain_paths import PlainPaths
 from stepwatch.collector.web.access.readers import Readers
+from stepwatch.collector.web.answering.compressed import Compressed
+from stepwatch.collector.web.answering.tagged import tagged
 from stepwatch.collector.web.connections import Table
 from stepwatch.collector.web.documents import (
     CHECKPOINTS,
@@ -36,9 +38,11 @@ from stepwatch.collector.web.documents import (
     SLIS,
     SLOS,
     SUMMARY,
-    dated,
+    Texts,
     encoded,
+    texts_of,
 )
+from stepwatch.collector.web.fleet.routes import FleetApi
 from stepwatch.collector.web.history import SHARED as SHARED_HISTORY
 from stepwatch.collector.web.history import HistoryApi
 from stepwatch.collector.web.intake import SegmentsApi
@@ -108,6 +112,7 @@ def make_api(
         Route("/v1/jobs/{job}/metrics", api.job_metrics),
         Route("/v1/jobs/{job}/checkpoints", api.checkpoints),
         Route("/v1/jobs/{job}/run", api.run),
+        *api.fleet.routes(),
         *LiveApi(hub).routes(),
         *HistoryApi(service).routes(),
         *ResponseApi(service).routes(),
@@ -128,6 +133,7 @@ def make_api(
         Middleware(PlainPaths),
         *gate,
         Middleware(Readers),
+        Middleware(Compressed),
     ]
     handlers = {sa.exc.SQLAlchemyError: store_gone}
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
@@ -139,6 +145,7 @@ class Api:
     def __init__(self, service: Service, runbook: ReadRunbook | None) -> None:
         self._service = service
         self._runbook = runbook
+        self.fleet = FleetApi(service)
         self._registry = CollectorRegistry()
         self._registry.register(JobExporter(service))
         self.refusals = Refusals()
@@ -151,15 +158,10 @@ class Api:
     async def jobs(self, request: Request) -> Response:
         """Serve all jobs, latest written first, then known jobs that are not evaluated."""
 
-        def lines() -> list[bytes]:
-            local = self._service.answers(LINE)
-            remote, now = self._service.answers_of_others(LINE), self._service.now()
-            live_jobs = [dated(published, now) for published in [*local, *remote]]
-            withheld = self._service.withheld().items()
-            return [*live_jobs, *(encoded(withheld_view.line(*job)) for job in withheld)]
-
-        documents = await run_in_threadpool(lines)
-        return _json_text(b'{"jobs": [' + b", ".join(documents) + b"]}")
+        lines = await run_in_threadpool(self.fleet.lines.texts)
+        content = b", ".join(line.content for line in lines)
+        answer = b'{"jobs": [' + b", ".join(line.answer for line in lines) + b"]}"
+        return tagged(request, content, answer)
 
     async def job(self, request: Request) -> Response:
         """Serve one job; for a job that is not evaluated, its state and the reason."""
@@ -167,12 +169,16 @@ class Api:
         withheld = self._service.withheld().get(name)
         if withheld is not None:
             return _json(await run_in_threadpool(withheld_view.summary, name, withheld))
-        answer = await self._job_answer(request, SUMMARY)
+        texts = await run_in_threadpool(self._job_texts, name, SUMMARY)
+        if texts is None:
+            return self._unknown(name)
         responses = await run_in_threadpool(self._responses_of, name)
-        if answer.status_code != 200 or responses is None:
-            return answer
-        document = json.loads(bytes(answer.body))
-        return _json({**document, "incidents": with_responses(document["incidents"], *responses)})
+        if responses is None:
+            return tagged(request, *texts)
+        document = json.loads(texts.answer)
+        document["incidents"] = with_responses(document["incidents"], *responses)
+        undated = {name: value for name, value in document.items() if name != "as_of"}
+        return tagged(request, encoded(undated), encoded(document))
 
     def _responses_of(self, job: str) -> _Responses | None:
         """Return the notes on a job's incidents, the active silences, and its profiles.
@@ -298,9 +304,15 @@ class Api:
     async def _job_answer(self, request: Request, view: View) -> Response:
         """Serve a job's newest `view`; 404 for an unknown job."""
         name = request.path_params["job"]
-        published = await run_in_threadpool(self._service.answer, name, view)
-        if published is not None:
-            return _json_text(dated(published, self._service.now()))
+        texts = await run_in_threadpool(self._job_texts, name, view)
+        return self._unknown(name) if texts is None else tagged(request, *texts)
+
+    def _job_texts(self, name: str, view: View) -> Texts | None:
+        """Return a job's newest `view`; None for an unknown job."""
+        published = self._service.answer(name, view)
+        return None if published is None else texts_of(published, self._service.now())
+
+    def _unknown(self, name: str) -> Response:
         why = self._service.withheld().get(name)
         if why is not None:
             return _problem(404, f"the job is {why.state}: {why.reason}")

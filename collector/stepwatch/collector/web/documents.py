@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from stepwatch.collector.job_states import ENDED, STALE
 from stepwatch.collector.quantities import json_value
@@ -34,6 +34,19 @@ def dated(published: Published, now: float) -> bytes:
     if abs(now - published.as_of) > OLD_SECONDS:
         return encoded(stale(json.loads(published.value), published.as_of, now))
     return bytes(published.value[:-1]) + f', "as_of": {json.dumps(published.as_of)}}}'.encode()
+
+
+class Texts(NamedTuple):
+    """An answer without its date, and with it."""
+
+    content: bytes
+    answer: bytes
+
+
+def texts_of(published: Published, now: float) -> Texts:
+    """Return an answer read at `now`; the content of a stale one changes with its age."""
+    text, answer = bytes(published.value), dated(published, now)
+    return Texts(text if answer.startswith(text[:-1]) else answer, answer)
 
 
 def stale(document: dict[str, Any], as_of: float, now: float) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.state.trackers.numerics import Numerics
 from stepwatch.collector.web.breakdown_view import breakdown
+from stepwatch.collector.web.fleet.entry import fleet_fields
 from stepwatch.collector.web.recorded.resumes_view import job_resumes
 from stepwatch.collector.web.schema.common import Money, as_row
 from stepwatch.collector.web.schema.incident import JobIncident
@@ -77,6 +78,7 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> JobLine:
         "slos": [
             slo_line(status, clock_of(job.totals.steps_on)) for status in verdicts.slo_statuses
         ],
+        **fleet_fields(job, verdicts, now),
     }
 
 

@@ -7,7 +7,6 @@ seconds old: curves with at most `MOST_POINTS` points, and ranks in bins if they
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from starlette.routing import Route
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.state.tracker import MAX_WORLD
+from stepwatch.collector.web.answering.tagged import tagged
 from stepwatch.collector.web.documents import OLD_SECONDS, stale
 from stepwatch.collector.web.job_view import HEATMAP_METRICS
 
@@ -138,7 +138,8 @@ class HistoryApi:
         answer = await run_in_threadpool(made)
         if answer is None:
             return self._unknown(name)
-        return _with_tag(request, *answer)
+        content, text = answer
+        return tagged(request, content.encode(), text.encode())
 
     def _unknown(self, job: str) -> Response:
         why = self._service.withheld().get(job)
@@ -150,16 +151,6 @@ def _stale(document: Document, as_of: float, now: float) -> Document:
     old = stale({**document, "slos": [], "open_incidents": 0}, as_of, now)
     del old["slos"], old["open_incidents"]
     return old
-
-
-def _with_tag(request: Request, content: str, answer: str) -> Response:
-    """Serve an answer with a tag over its `content`; 304 if the reader has it."""
-    digest = hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
-    headers = {"etag": f'W/"{digest}"', "cache-control": "no-cache"}
-    known = request.headers.get("if-none-match", "")
-    if headers["etag"] in (tag.strip() for tag in known.split(",")):
-        return Response(status_code=304, headers=headers)
-    return Response(answer.encode(), media_type="application/json", headers=headers)
 
 
 def _window_of(request: Request) -> Window:

@@ -8,14 +8,16 @@ from typing import Any, NamedTuple
 
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.views import View
+from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.trackers.metrics.buckets import Curve
 from stepwatch.collector.state.trackers.metrics.metrics import Metrics
+from stepwatch.collector.web.history.paces import UNITS, pace_of
 from stepwatch.collector.web.job_view import job_line
 from stepwatch.collector.web.schema.job import JobLine
+from stepwatch.signals.arrays import Integers, Vector
 
-STANDARD = ("loss", "step_seconds", "tokens_per_second", "mfu", "grad_norm", "learning_rate")
-"""Metrics whose newest points a live document carries."""
+RECORDED = ("loss", "grad_norm", "learning_rate", "lr")
+"""Recorded metrics whose newest points a live document carries, beside the collector's own."""
 MOST_POINTS = 256
 """Points of a metric in one document, as many as the curve by step holds."""
 VIEWS = ("summary", "series", "matrix", "marks", "collectives")
@@ -40,12 +42,7 @@ def pulse(job: LiveJob, verdicts: Verdicts, now: float) -> Pulse:
     """Return a job's pulse."""
     attempt = job.current
     line = job_line(job, verdicts, now)
-    tracker = attempt.tracker(Metrics)
-    points = {}
-    for name in STANDARD:
-        index = tracker.names.index(name)
-        if index is not None:
-            points[name] = _points(tracker.curves(index)["steps"])
+    points = {**_own_points(attempt), **_recorded_points(attempt.tracker(Metrics))}
     return Pulse(
         attempt.number,
         {name: value for name, value in line.items() if name in FACTS},
@@ -54,8 +51,22 @@ def pulse(job: LiveJob, verdicts: Verdicts, now: float) -> Pulse:
     )
 
 
-def _points(curve: Curve) -> list[Point]:
-    columns = (curve.step, curve.wall_s, curve.mean)
+def _own_points(attempt: Attempt) -> dict[str, list[Point]]:
+    pace = pace_of(attempt, None)
+    curves = {name: pace.points(name) for name in UNITS}
+    return {name: _points(curve.step, curve.at, curve.mean) for name, curve in curves.items()}
+
+
+def _recorded_points(metrics: Metrics) -> dict[str, list[Point]]:
+    indices = {name: metrics.names.index(name) for name in RECORDED}
+    curves = {
+        name: metrics.curves(index)["steps"] for name, index in indices.items() if index is not None
+    }
+    return {name: _points(curve.step, curve.wall_s, curve.mean) for name, curve in curves.items()}
+
+
+def _points(*columns: Integers | Vector) -> list[Point]:
+    """Return the newest points from columns of steps, moments and values."""
     steps, moments, values = (column[-MOST_POINTS:].tolist() for column in columns)
     return [
         (step, round(moment, 3), float(f"{value:.6g}") if math.isfinite(value) else None)
@@ -83,9 +94,9 @@ def _marks(job: LiveJob, verdicts: Verdicts, line: JobLine) -> dict[str, object]
 
 
 def _more_metrics(metrics: Metrics) -> tuple[bool, list[list[int]]]:
-    """Return whether there are metrics of steps beyond `STANDARD`, and the newest evaluations."""
+    """Return whether there are metrics of steps beyond `RECORDED`, and the newest evaluations."""
     of_steps = [item for item in metrics.names.metrics if not item.evaluation]
-    more = any(item.name not in STANDARD for item in of_steps)
+    more = any(item.name not in RECORDED for item in of_steps)
     evaluations = [
         metrics.curves(index)["evaluations"].step[-1:].tolist()
         for index, item in enumerate(metrics.names.metrics)

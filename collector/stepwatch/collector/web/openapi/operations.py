@@ -61,6 +61,8 @@ OPERATIONS = (
     Operation("GET", f"{_JOB}/spent", history.SpentAnswer, requests.RangeQuery),
     Operation("GET", f"{_JOB}/marks", history.MarksAnswer, requests.RangeQuery),
     Operation("GET", f"{_JOB}/matrix", history.MatrixAnswer, requests.MatrixQuery),
+    Operation("GET", "/v1/fleet", live.FleetAnswer),
+    Operation("GET", "/v1/search", live.SearchAnswer, requests.SearchQuery),
     Operation("GET", "/v1/events", STREAM, requests.EventsQuery),
     Operation("GET", f"{_JOB}/profiles", profiles.ProfilesAnswer),
     Operation("POST", f"{_JOB}/profiles", profiles.Profile, body=requests.ProfileBody),

@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from stepwatch.collector.web.answering.tagged import has_tag, tag_of
+
 VIEWS = ("/",)
 """Paths that the built page shows."""
 OTHER_PAGES = {
@@ -80,6 +82,8 @@ async def _static(request: Request) -> Response:
 
 
 def _answer(request: Request, file: _File) -> Response:
+    if has_tag(request, file.headers["etag"]):
+        return Response(status_code=304, headers=dict(file.headers))
     accepts_gzip = "gzip" in request.headers.get("accept-encoding", "")
     if file.gzipped is not None and accepts_gzip:
         headers = {**file.headers, "content-encoding": "gzip", "vary": "accept-encoding"}
@@ -109,4 +113,5 @@ def _read(name: str) -> _File:
         **(_IMMUTABLE if is_immutable else _REVALIDATED),
     }
     gzipped = copy.read_bytes() if copy.is_file() else None
-    return _File(path.read_bytes(), gzipped, headers)
+    content = path.read_bytes()
+    return _File(content, gzipped, {**headers, "etag": tag_of(content)})

@@ -19,7 +19,57 @@ class WorstIncident(TypedDict):
     summary: str
 
 
-class JobLine(TypedDict):
+class NodesOfJob(TypedDict):
+    """Nodes that own ranks of the newest attempt."""
+
+    count: int
+    first: list[str]
+    """A few, by name."""
+
+
+class Goodput(TypedDict):
+    """Productive share of the allocated device time."""
+
+    today: float | None
+    """Since midnight UTC."""
+    run: float | None
+    """Over the whole job."""
+
+
+class Amount(TypedDict):
+    """An amount of money."""
+
+    amount: float
+    currency: str
+
+
+class VerifiedCheckpoint(TypedDict):
+    """The newest checkpoint that a resume could load."""
+
+    step: int | None
+    saved_at: float | None
+    """When saving began, Unix seconds."""
+    reason: str
+    """Why a value is unknown."""
+
+
+class FleetFields(TypedDict):
+    """A job's pace, use, money, safety and place; null values are unknown."""
+
+    devices: int
+    """Devices of the newest attempt, one a rank."""
+    nodes: NodesOfJob
+    job_class: str | None
+    project: str | None
+    pace: list[float]
+    """Step times over the newest steps, in seconds, thinned for a sparkline."""
+    goodput: Goodput
+    cost_today: Amount | None
+    """Since midnight UTC; null without a rate card."""
+    verified_checkpoint: VerifiedCheckpoint
+
+
+class JobLine(FleetFields):
     """A job's list entry; null values are unknown."""
 
     job: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from .common import JobState
+from .job import Amount
 
 
 class OpenEvent(TypedDict):
@@ -73,3 +74,27 @@ class SearchAnswer(TypedDict):
     jobs: list[FoundJob]
     nodes: list[FoundNode]
     incidents: list[FoundIncident]
+
+
+class FleetDevices(TypedDict):
+    """Devices of jobs, one a rank."""
+
+    busy: int
+    """Of jobs that make progress."""
+    known: int
+    """Of jobs that have not ended."""
+
+
+class FleetAnswer(TypedDict):
+    """Figures of all jobs; null values are unknown."""
+
+    as_of: float
+    jobs: dict[str, int]
+    """Number of jobs by state."""
+    devices: FleetDevices
+    goodput_today: float | None
+    """Productive share of the device time since midnight UTC."""
+    cost_today: Amount | None
+    """Price of that device time; null if any of it has no rate."""
+    pages_this_week: int
+    """Incidents within seven days that raised an alert."""

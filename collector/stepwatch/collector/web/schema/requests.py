@@ -8,6 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from stepwatch.collector.store.response.silences import LONGEST_SECONDS
+from stepwatch.collector.web.fleet.search import MOST_CHARACTERS
 from stepwatch.collector.web.history.asked import LEAST_POINTS, MOST_METRICS, MOST_POINTS
 from stepwatch.collector.web.history.matrix import BY, MOST_COLUMNS, MOST_ROWS
 from stepwatch.collector.web.job_view import HEATMAP_METRICS
@@ -177,6 +178,13 @@ class MatrixQuery(HeatmapQuery):
     """What a row is."""
     rows: NotRequired[Annotated[int, Field(ge=1, le=MOST_ROWS)]]
     columns: NotRequired[Annotated[int, Field(ge=1, le=MOST_COLUMNS)]]
+
+
+class SearchQuery(TypedDict):
+    """Parameters of a search."""
+
+    q: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    """A name, or a part of one; a part of an incident's summary."""
 
 
 class EventsQuery(TypedDict):

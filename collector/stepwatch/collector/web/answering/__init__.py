@@ -1,0 +1,1 @@
+"""How answers are sent: with tags for readers that have them, and compressed."""
