@@ -15,9 +15,9 @@ import numpy as np
 
 from stepwatch.collector.slo.registry import AttemptSteps, Sli
 from stepwatch.collector.slo.slices import RunningSlices, Shares
-from stepwatch.collector.slo.waste import add_to_days, entries
+from stepwatch.collector.slo.waste import CAUSES, add_to_days, entries
 from stepwatch.collector.state.job import LiveJob, RunKey
-from stepwatch.collector.state.step_facts import drop_steps, step_facts, usual_seconds
+from stepwatch.collector.state.step_facts import drop_steps, pace_rows, step_facts, usual_seconds
 from stepwatch.collector.state.trackers.steps.dropped_steps import REDOABLE, SUMS
 from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
 from stepwatch.collector.store.slices import SLICE_SECONDS
@@ -76,6 +76,9 @@ def close_old(
     for number, count in counts.items():
         steps = attempts[number].steps
         step_entries = entries(attempts[number])[:count]
+        curves = runs[number][0].steps.history.dropped.curves
+        paces = pace_rows(runs[number][0], steps)[:count]
+        curves.add(paces, step_entries[:, : len(CAUSES)])
         days = runs[number][0].steps.history.dropped.accounts
         add_to_days(days, steps.end_s[:count], step_entries)
         ends = [np.add(*slices.line.places_of(steps.end_s[:count])).max() for slices in running]

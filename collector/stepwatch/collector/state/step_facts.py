@@ -19,6 +19,7 @@ from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, StepClo
 from stepwatch.collector.state.step_clock import hosts_run_ahead
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
+from stepwatch.collector.state.trackers.steps.dropped_curves import PACE
 from stepwatch.collector.state.trackers.steps.dropped_steps import NEVER
 from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
 from stepwatch.collector.state.trackers.steps.step_history import (
@@ -158,6 +159,32 @@ def tokens_per_second(attempt: Attempt) -> float | None:
     tokens = float(dropped.tokens + int(rows["tokens"].sum()) - int(row["tokens"]))
     seconds = (last - first) / NANOSECONDS
     return tokens / seconds if first and seconds > 0 and tokens else None
+
+
+def pace_rows(attempt: Attempt, facts: StepFacts) -> Rows:
+    """Return a `PACE` row for each counted step in memory; NaN is unknown.
+
+    Lengths are on the step clock. A rate has the time since the previous step's end, so that a mean
+    over many steps is their tokens over their time; the attempt's first step has none, as its time
+    includes the start-up. A clock that is ahead counts as the collector's.
+    """
+    history, count = attempt.steps.history, len(facts.longest)
+    steps, received_s = history.steps[:count], history.rows["received_s"][:count]
+    has_length = (facts.observed > 0) & (facts.longest > 0)
+    has_rate = has_length & (facts.tokens > 0) & (facts.allocated > 0) & (steps > history.first)
+    rates = np.full(count, np.nan)
+    np.divide(facts.tokens, facts.allocated, out=rates, where=has_rate)
+    lengths = np.where(has_length, facts.longest, np.nan)
+    rows = np.zeros(count, dtype=PACE)
+    rows["first_step"] = rows["step"] = steps
+    rows["at"] = np.minimum(facts.end_s, received_s)
+    rows["start_s"] = np.floor(rows["at"])
+    rows["steps"], rows["seconds"] = has_length, np.where(has_length, facts.longest, 0.0)
+    rows["tokens"] = np.where(has_rate, facts.tokens, 0)
+    rows["token_seconds"] = np.where(has_rate, facts.allocated, 0.0)
+    for name in ("least", "greatest", "last"):
+        rows[name], rows[f"{name}_rate"] = lengths, rates
+    return rows
 
 
 def first_and_last_loss(attempts: Iterable[Attempt]) -> tuple[float, float] | None:

@@ -92,19 +92,14 @@ class _Unmade(NamedTuple):
 def _copied(job: LiveJob, verdicts: Verdicts, now: float) -> _Unmade:
     """Copy what the curves need: the tables of the newest runs with steps or values."""
     runs = [
-        (run, redone)
+        (run, math.inf if redone is None else redone)
         for run, redone in job.runs().values()
         if len(run.steps.history) or run.tracker(Metrics).cells
     ]
     return _Unmade(
         about_job(job, verdicts, now),
         [
-            _Run(
-                run.number,
-                math.inf if redone is None else redone,
-                run.tracker(Metrics).copied(),
-                pace_of(run, redone),
-            )
+            _Run(run.number, redone, run.tracker(Metrics).copied(), pace_of(run, redone))
             for run, redone in runs[-MOST_RUNS:]
         ],
     )

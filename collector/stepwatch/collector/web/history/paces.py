@@ -1,7 +1,7 @@
 """Curves that the collector measures itself: step time, tokens per second, and MFU.
 
-They come from the step history. Each step has one value, on the job's step clock, once it counts
-for all ranks.
+They come from the step history: a point for each settled step in memory, at least the newest 16,384
+of the job, and buckets of 10 s, 5 min and 1 h for earlier ones.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import numpy as np
 
 from stepwatch.collector.slo.over_run.slis.pace.throughput import peak_tokens_per_second
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.step_facts import step_facts
+from stepwatch.collector.state.step_facts import pace_rows, step_facts
+from stepwatch.collector.state.trackers.steps.dropped_curves import SPANS
 from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
-from stepwatch.signals.arrays import Integers, Mask, Vector
+from stepwatch.signals.arrays import Rows
 
-from .points import Points
+from .points import Points, finest_first
 
 STEP_SECONDS, TOKENS_PER_SECOND, MFU = "step_seconds", "tokens_per_second", "mfu"
 UNITS = {STEP_SECONDS: "s", TOKENS_PER_SECOND: "tokens/s", MFU: "ratio"}
@@ -25,74 +26,76 @@ BETTER = {STEP_SECONDS: "lower", TOKENS_PER_SECOND: "higher", MFU: "higher"}
 
 
 class Pace(NamedTuple):
-    """One run's settled steps that ranks reported; arrays (steps,).
+    """One run's `PACE` rows by the seconds of their buckets, 0 for single steps, finest first.
 
-    `longest` is the slowest rank's step time, `allocated` the time since the previous step's end,
-    which the pauses are part of; seconds. `at` is the step's end, Unix seconds. `peak` is the
-    tokens per second at the devices' peak, NaN while unknown.
+    `peak` is the tokens per second at the devices' peak, NaN while unknown.
     """
 
     attempt: int
-    step: Integers
-    at: Vector
-    longest: Vector
-    allocated: Vector
-    tokens: Vector
-    is_first: Mask
+    levels: dict[int, Rows]
     peak: float
 
     def points(self, name: str) -> Points:
-        """Return one of the curves, a point for each step.
-
-        A mean of rates is the tokens over the seconds, so their weight is seconds. The attempt's
-        first step has no rate: it includes the start-up.
-        """
+        """Return one of the curves, from the finest level that holds each part of its time."""
+        levels = self.levels.items()
         if name == STEP_SECONDS:
-            return self._points(self.longest, np.ones(len(self.step)), self.longest > 0)
-        known = (self.tokens > 0) & (self.allocated > 0) & ~self.is_first
-        rate = np.divide(self.tokens, self.allocated, out=np.zeros(len(self.step)), where=known)
-        if name == MFU:
-            known = known & (not math.isnan(self.peak))
-            rate = rate / self.peak
-        return self._points(rate, self.allocated, known)
+            return finest_first([self._lengths(rows, seconds) for seconds, rows in levels])
+        scale = self.peak if name == MFU else 1.0
+        if math.isnan(scale):
+            return Points.nothing()
+        return finest_first([self._rates(rows, seconds, scale) for seconds, rows in levels])
 
-    def _points(self, values: Vector, weight: Vector, known: Mask) -> Points:
-        nothing = np.zeros(len(self.step), dtype=np.int64)
-        every = Points(
-            nothing + self.attempt,
-            self.step,
-            self.step,
-            nothing,
-            self.at,
-            self.at,
-            values,
-            values,
-            values,
-            values,
-            weight,
-            nothing,
+    def _lengths(self, rows: Rows, seconds: int) -> Points:
+        rows = rows[rows["steps"] > 0]
+        weight = rows["steps"].astype(np.float64)
+        return self._points(rows, seconds)._replace(
+            mean=rows["seconds"] / weight,
+            least=rows["least"],
+            greatest=rows["greatest"],
+            last=rows["last"],
+            weight=weight,
         )
-        return every.chosen(known)
+
+    def _rates(self, rows: Rows, seconds: int, scale: float) -> Points:
+        """Return tokens per second over `scale`; a mean is the tokens over their time."""
+        rows = rows[rows["token_seconds"] > 0]
+        weight = rows["token_seconds"]
+        return self._points(rows, seconds)._replace(
+            mean=rows["tokens"] / weight / scale,
+            least=rows["least_rate"] / scale,
+            greatest=rows["greatest_rate"] / scale,
+            last=rows["last_rate"] / scale,
+            weight=weight,
+        )
+
+    def _points(self, rows: Rows, seconds: int) -> Points:
+        """Return the rows' steps and times, without values."""
+        nothing, unknown = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), np.nan)
+        return Points(
+            attempt=nothing + self.attempt,
+            first_step=rows["first_step"],
+            step=rows["step"],
+            seconds=nothing + seconds,
+            begin=rows["start_s"].astype(np.float64) if seconds else rows["at"],
+            at=rows["at"],
+            mean=unknown,
+            least=unknown,
+            greatest=unknown,
+            last=unknown,
+            weight=unknown,
+            non_finite=nothing,
+        )
 
 
-def pace_of(attempt: Attempt, redone_from: int | None) -> Pace:
-    """Return a run's settled steps, without those from `redone_from` on.
-
-    A clock that is ahead counts as the collector's.
-    """
-    facts, history = step_facts(attempt, redone_from), attempt.steps.history
-    steps = history.steps[: len(facts.longest)]
+def pace_of(attempt: Attempt, redone_from: float) -> Pace:
+    """Return a run's settled steps before `redone_from`; a bucket counts if all of its steps do."""
+    history = attempt.steps.history
     awaited = attempt.tracker(SettledSteps).awaited
-    settled = steps < (history.first if awaited is None else awaited)
-    known = settled & (facts.observed > 0) & ~facts.lost
-    received = history.rows["received_s"][: len(steps)]
-    return Pace(
-        attempt=attempt.number,
-        step=steps[known],
-        at=np.minimum(facts.end_s, received)[known],
-        longest=facts.longest[known],
-        allocated=facts.allocated[known],
-        tokens=facts.tokens.astype(np.float64)[known],
-        is_first=(steps == history.first)[known],
-        peak=peak_tokens_per_second(attempt),
-    )
+    end = min(redone_from, history.first if awaited is None else awaited)
+    dropped = (history.dropped.curves.span(seconds) for seconds in SPANS)
+    levels = {0: pace_rows(attempt, step_facts(attempt, None))}
+    levels |= {
+        seconds: part.rows for seconds, part in zip(SPANS, dropped, strict=True) if part is not None
+    }
+    known = {seconds: rows[rows["step"] < end] for seconds, rows in levels.items()}
+    return Pace(attempt.number, known, peak_tokens_per_second(attempt))

@@ -10,18 +10,17 @@ from stepwatch.collector.runtime.evaluation.job_state import is_stalled
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.slo.closing import attempt_steps
-from stepwatch.collector.slo.registry import AttemptSteps
 from stepwatch.collector.slo.standing import standing
-from stepwatch.collector.slo.waste import CAUSES, DAY_SECONDS, MICROSECONDS, Tail, entries
+from stepwatch.collector.slo.waste import CAUSES
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.signals.arrays import Matrix, Vector
-from stepwatch.signals.clock import NANOSECONDS
 
 from .asked import MOST_POINTS, Range
 from .curves import about_job
 from .lengths import round_length
 from .numbers import values, wholes
 from .packing import packed, unpacked
+from .pieces import joined, nothing, of_run, of_tail
 
 LEAST_SECONDS = 10.0
 """Shortest bucket: the shortest SLI slice."""
@@ -53,54 +52,18 @@ class Spent(NamedTuple):
         return np.asarray(sums[place] + share[:, None] * self.seconds[inside])
 
 
-_Piece = tuple[Vector, Vector, Matrix]
-
-
 def _copied(job: LiveJob, verdicts: Verdicts, now: float) -> Spent:
     attempts = attempt_steps(job)
     tails = standing(job, attempts, hangs=is_stalled(verdicts.open_incidents()))
     pieces = [
-        *(_of_steps(attempt) for attempt in attempts.values()),
-        *(_of_days(attempt) for attempt in attempts.values()),
-        *(_of_tail(tail) for run_tails in tails.values() for tail in run_tails),
+        *(of_run(attempt) for attempt in attempts.values()),
+        *(of_tail(tail) for run_tails in tails.values() for tail in run_tails),
     ]
-    begins, ends, seconds = (
-        np.concatenate(column) for column in zip(_nothing(), *pieces, strict=True)
-    )
+    begins, ends, seconds = joined([nothing(), *pieces])
     order = np.argsort(ends, kind="stable")
     begins, ends, seconds = begins[order], ends[order], seconds[order]
     begins = np.clip(begins, np.append(-np.inf, ends[:-1]), ends)
     return Spent(about_job(job, verdicts, now), begins, ends, seconds)
-
-
-def _nothing() -> _Piece:
-    return np.zeros(0), np.zeros(0), np.zeros((0, len(CAUSES)))
-
-
-def _of_steps(attempt: AttemptSteps) -> _Piece:
-    """Return the steps in memory: each has the time since the previous step's end."""
-    seconds = entries(attempt)[:, : len(CAUSES)] / MICROSECONDS
-    ends = attempt.steps.end_s
-    return ends - attempt.steps.allocated, ends, seconds
-
-
-def _of_days(attempt: AttemptSteps) -> _Piece:
-    """Return the steps that are no longer in memory: of each day only the sums are known."""
-    dropped = attempt.dropped
-    if dropped is None or not dropped.accounts:
-        return _nothing()
-    days = np.array(sorted(dropped.accounts), dtype=np.float64)
-    sums = np.array([dropped.accounts[int(day)][: len(CAUSES)] for day in days]) / MICROSECONDS
-    last_s = dropped.end_ns / NANOSECONDS
-    devices = max(attempt.steps.world, 1)
-    ends = np.minimum(days + DAY_SECONDS, last_s)
-    return np.maximum(days, ends - sums.sum(axis=1) / devices), ends, sums
-
-
-def _of_tail(tail: Tail) -> _Piece:
-    seconds = np.zeros((1, len(CAUSES)))
-    seconds[0, CAUSES.index(tail.cause)] = tail.seconds
-    return np.array([tail.begins_s]), np.array([tail.ends_s]), seconds
 
 
 def spent_document(spent: Spent, asked: Range) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from stepwatch.collector.state.trackers.steps.dropped_curves import DroppedCurves
 from stepwatch.signals.arrays import Integers, Mask, Vector
 from stepwatch.signals.wire import Rows
 
@@ -49,6 +50,7 @@ class DroppedSteps:
         redoable: `REDOABLE` rows by SLI, in step order.
         accounts: microseconds of device time by the day's Unix time, in the order of
             `slo.waste.CAUSES`.
+        curves: lengths, rates and device time over time.
         late_rows: rank rows that arrived after their step was dropped.
     """
 
@@ -67,6 +69,7 @@ class DroppedSteps:
         self.sums: dict[str, Rows] = {}
         self.redoable: dict[str, Rows] = {}
         self.accounts: dict[int, Integers] = {}
+        self.curves = DroppedCurves()
         self.late_rows = 0
 
     def add(self, first_step: int, rows: Rows) -> None:
