@@ -73,7 +73,7 @@ class Curves:
         return [name for name in self.names if name.name == wanted]
 
 
-class _Run(NamedTuple):
+class Run(NamedTuple):
     """One run's curves: of recorded metrics, and of its pace."""
 
     attempt: int
@@ -86,7 +86,7 @@ class _Unmade(NamedTuple):
     """The runs as copied under the lock."""
 
     about: dict[str, Any]
-    runs: list[_Run]
+    runs: list[Run]
 
 
 def _copied(job: LiveJob, verdicts: Verdicts, now: float) -> _Unmade:
@@ -99,7 +99,7 @@ def _copied(job: LiveJob, verdicts: Verdicts, now: float) -> _Unmade:
     return _Unmade(
         about_job(job, verdicts, now),
         [
-            _Run(run.number, redone, run.tracker(Metrics).copied(), pace_of(run, redone))
+            Run(run.number, redone, run.tracker(Metrics).copied(), pace_of(run, redone))
             for run, redone in runs[-MOST_RUNS:]
         ],
     )
@@ -111,11 +111,16 @@ def about_job(job: LiveJob, verdicts: Verdicts, now: float) -> dict[str, Any]:
     return {"job": job.name, "state": state, "attempt": job.current.number}
 
 
+def curves_of(about: dict[str, Any], runs: list[Run]) -> Curves:
+    """Return the curves over all runs."""
+    return Curves(about, [*_own(runs), *_recorded(runs)])
+
+
 def _curves(unmade: _Unmade) -> Curves:
-    return Curves(unmade.about, [*_own(unmade.runs), *_recorded(unmade.runs)])
+    return curves_of(*unmade)
 
 
-def _own(runs: list[_Run]) -> list[tuple[Name, _Make]]:
+def _own(runs: list[Run]) -> list[tuple[Name, _Make]]:
     paces = [run.pace for run in runs]
     return [
         (Name(name, "", unit, BETTER[name]), partial(_of_paces, paces, name))
@@ -127,9 +132,9 @@ def _of_paces(paces: list[Pace], name: str) -> Points:
     return Points.joined([pace.points(name) for pace in paces])
 
 
-def _recorded(runs: list[_Run]) -> list[tuple[Name, _Make]]:
+def _recorded(runs: list[Run]) -> list[tuple[Name, _Make]]:
     """Return each recorded metric as its newest run names it."""
-    by_key: dict[tuple[str, str], tuple[MetricName, list[tuple[_Run, int]]]] = {}
+    by_key: dict[tuple[str, str], tuple[MetricName, list[tuple[Run, int]]]] = {}
     for run in runs:
         for index, metric in enumerate(run.metrics.names.metrics):
             places = by_key.get((metric.evaluation, metric.name), (metric, []))[1]
@@ -137,7 +142,7 @@ def _recorded(runs: list[_Run]) -> list[tuple[Name, _Make]]:
     return [(name_of(metric), partial(_of_runs, places)) for metric, places in by_key.values()]
 
 
-def _of_runs(places: list[tuple[_Run, int]]) -> Points:
+def _of_runs(places: list[tuple[Run, int]]) -> Points:
     return Points.joined([_of_run(run, index) for run, index in places])
 
 
@@ -148,7 +153,7 @@ def name_of(metric: MetricName) -> Name:
     return Name(prefix + metric.name, metric.evaluation, metric.unit, better, metric.note)
 
 
-def _of_run(run: _Run, index: int) -> Points:
+def _of_run(run: Run, index: int) -> Points:
     curves = run.metrics.curves(index).items()
     return finest_first(
         [points_of(curve.until(run.redone_from), run.attempt, name) for name, curve in curves]
@@ -176,7 +181,7 @@ def points_of(curve: Curve, attempt: int, span: str) -> Points:
 
 
 def _packed(unmade: _Unmade) -> bytes:
-    curves = _curves(unmade)
+    curves = curves_of(*unmade)
     names = curves.names
     parts = [few(curves.points(name), MOST_POINTS) for name in names]
     arrays = [column for part in parts for column in part]

@@ -14,7 +14,7 @@ from stepwatch.collector.state.evidence.step_window import MAX_STEPS
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
 from stepwatch.collector.web.job_view import HEATMAP_METRICS
-from stepwatch.signals.arrays import Integers, Matrix32, Vector
+from stepwatch.signals.arrays import IntegerMatrix, Integers, Matrix32, Vector
 from stepwatch.signals.clock import NANOSECONDS
 
 from .curves import about_job
@@ -102,11 +102,12 @@ def matrix_document(planes: Planes, asked: Window) -> dict[str, Any]:
     A row is a bin of neighbouring ranks, or a bin of nodes or stages in their order. A column is a
     bin of neighbouring steps.
     """
-    in_steps = (planes.steps >= asked.from_step) & (planes.steps <= asked.to_step)
+    begin = int(np.searchsorted(planes.steps, asked.from_step))
+    in_steps = slice(begin, max(begin, int(np.searchsorted(planes.steps, asked.to_step + 1))))
     places = _ordered(planes, asked)
     row_edges, column_edges = (
         _row_edges(planes, places, asked),
-        bin_edges(int(in_steps.sum()), asked.columns),
+        bin_edges(in_steps.stop - in_steps.start, asked.columns),
     )
     steps, at = planes.steps[in_steps], planes.at[in_steps]
     seconds, slowest = cells(planes, in_steps, places, row_edges, column_edges)
@@ -161,42 +162,45 @@ def bin_edges(count: int, most: int) -> Integers:
 
 
 def cells(
-    planes: Planes, in_steps: Any, places: Integers, row_edges: Integers, column_edges: Integers
-) -> tuple[Any, Integers]:
+    planes: Planes, steps: slice, places: Integers, row_edges: Integers, column_edges: Integers
+) -> tuple[Matrix32, IntegerMatrix]:
     """Return each cell's largest seconds (rows, columns), and the rank that has it, -1 without one.
 
-    Of two ranks with the same value the first one counts. Two ranks, two steps in one cell: 0.1,
-    0.3 and 0.2, unknown -> 0.3 s, rank 1.
+    Rows are bins of the planes' columns `places`, columns are bins of the steps in a slice. Of two
+    ranks with the same value the first one counts. Two ranks, two steps in one cell: 0.1, 0.3 and
+    0.2, unknown -> 0.3 s, rank 1. A loop over bins takes an
+    eighth of the time of `reduceat`.
     """
-    if len(row_edges) < 2 or len(column_edges) < 2:
-        shape = len(row_edges) - 1, len(column_edges) - 1
-        return np.zeros(shape), np.zeros(shape, dtype=np.int64)
-    whole = len(places) == planes.seconds.shape[1] and bool((np.diff(places) == 1).all())
-    part = planes.seconds[in_steps] if whole else planes.seconds[np.ix_(in_steps, places)]
-    largest = np.fmax.reduceat(part, column_edges[:-1], axis=0)
-    most = np.fmax.reduceat(largest, row_edges[:-1], axis=1)
-    sizes = np.diff(row_edges)
-    has_most = largest == np.repeat(most, sizes, axis=1)
-    place = np.where(has_most, np.arange(len(places)), len(places))
-    column = np.minimum.reduceat(place, row_edges[:-1], axis=1)
-    return most.T, _slowest(planes, in_steps, places, column, column_edges).T
+    columns, bins = (
+        itertools.pairwise(column_edges.tolist()),
+        itertools.pairwise(row_edges.tolist()),
+    )
+    shape = len(row_edges) - 1, len(column_edges) - 1
+    most, place = np.full(shape, np.nan, dtype=np.float32), np.zeros(shape, dtype=np.int64)
+    if 0 in shape:
+        return most, place
+    part = planes.seconds[steps]
+    largest = np.stack([np.fmax.reduce(part[low:high], axis=0) for low, high in columns])
+    largest = largest[:, places]
+    for row, (low, high) in enumerate(bins):
+        ranks = largest[:, low:high]
+        most[row] = np.fmax.reduce(ranks, axis=1)
+        place[row] = low + np.argmax(ranks == most[row][:, None], axis=1)
+    slowest = _slowest(planes, steps, places[place], column_edges)
+    return most, np.where(np.isnan(most), -1, slowest)
 
 
 def _slowest(
-    planes: Planes, in_steps: Any, places: Integers, column: Integers, column_edges: Integers
-) -> Integers:
-    """Return the slowest ranks (columns, rows) from their positions in `places`."""
-    known = column < len(places)
-    chosen = places[np.minimum(column, len(places) - 1)]
+    planes: Planes, steps: slice, chosen: IntegerMatrix, column_edges: Integers
+) -> IntegerMatrix:
+    """Return the slowest ranks (rows, columns) from their columns in the planes."""
     if planes.slowest is None:
-        return np.where(known, planes.first[chosen], -1)
-    slowest, seconds = planes.slowest[in_steps], planes.seconds[in_steps]
-    ranks = np.full(chosen.shape, -1, dtype=np.int64)
-    for index, (low, high) in enumerate(itertools.pairwise(column_edges.tolist())):
-        part = np.nan_to_num(seconds[low:high, chosen[index]], nan=-1.0)
-        step = low + np.argmax(part, axis=0)
-        ranks[index] = slowest[step, chosen[index]]
-    return np.where(known, ranks, -1)
+        return np.asarray(planes.first[chosen])
+    ranks, seconds, slowest = chosen.copy(), planes.seconds[steps], planes.slowest[steps]
+    for column, (low, high) in enumerate(itertools.pairwise(column_edges.tolist())):
+        part = np.nan_to_num(seconds[low:high, chosen[:, column]], nan=-1.0)
+        ranks[:, column] = slowest[low + np.argmax(part, axis=0), chosen[:, column]]
+    return ranks
 
 
 def _row(planes: Planes, places: Integers, by: str) -> dict[str, Any]:
@@ -230,7 +234,7 @@ def _packed(planes: Planes) -> bytes:
     edges = bin_edges(count, most)
     seconds, slowest = planes.seconds, None
     if 0 < len(edges) - 1 < count:
-        every = np.ones(len(planes.steps), dtype=np.bool_)
+        every = slice(0, len(planes.steps))
         single = np.arange(len(planes.steps) + 1)
         most_seconds, ranks = cells(planes, every, np.arange(count), edges, single)
         seconds, slowest = most_seconds.T, ranks.T

@@ -87,11 +87,17 @@ class Pace(NamedTuple):
         )
 
 
-def pace_of(attempt: Attempt, redone_from: float) -> Pace:
-    """Return a run's settled steps before `redone_from`; a bucket counts if all of its steps do."""
+def pace_of(attempt: Attempt, redone_from: float | None = None) -> Pace:
+    """Return a run's settled steps, only those before `redone_from` if set.
+
+    A bucket counts if all of its steps do.
+    """
     history = attempt.steps.history
     awaited = attempt.tracker(SettledSteps).awaited
-    end = min(redone_from, history.first if awaited is None else awaited)
+    end = min(
+        math.inf if redone_from is None else redone_from,
+        history.first if awaited is None else awaited,
+    )
     dropped = (history.dropped.curves.span(seconds) for seconds in SPANS)
     levels = {0: pace_rows(attempt, step_facts(attempt, None))}
     levels |= {

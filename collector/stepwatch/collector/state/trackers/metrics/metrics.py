@@ -67,7 +67,7 @@ class Metrics(JoinedTracker):
             if len(part.rows):
                 values += self._of_metrics(part.rows, first + part.origin, batches)
         if values:
-            self._add(Values.joined(values))
+            self.add(Values.joined(values))
 
     def _of_metrics(self, rows: Rows, origin: Integers, batches: Batches) -> list[Values]:
         """Return the values in METRIC rows; evaluations are added at once."""
@@ -110,7 +110,8 @@ class Metrics(JoinedTracker):
                 place[chosen], ranks[chosen], steps[row].astype(np.int64), values[chosen]
             )
 
-    def _add(self, values: Values) -> None:
+    def add(self, values: Values) -> None:
+        """Add values of metrics of steps to all curves."""
         steps = values.order >> RANK_BITS
         self._steps.add(values, steps)
         self._first.add(values, -steps)
