@@ -64,7 +64,7 @@ def test_new_data_arrive_within_a_second_with_their_points(shared: Process) -> N
             point[0]: point[2]
             for event in stream.events
             if event.name == "live"
-            for point in event.data["points"]["loss"]
+            for point in event.data["points"].get("loss", [])
         }
         assert points[29] == pytest.approx(5.0 - 29 / 100, rel=1e-6)
         assert {event.data["job"] for event in stream.events if event.name != "open"} == {"moving"}

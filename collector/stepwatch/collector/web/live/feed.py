@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +14,8 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.runtime.shared_views import EVERY_SECONDS
 from stepwatch.collector.runtime.views import Published
 from stepwatch.collector.web import withheld_view
-from stepwatch.collector.web.documents import LINE, dated, encoded
+from stepwatch.collector.web.documents import LINE, OLD_SECONDS, dated, encoded
+from stepwatch.signals.clock import NANOSECONDS
 
 from .log import Change, News
 from .pulse import FACTS, PULSE, VIEWS, Pulse
@@ -45,13 +46,14 @@ class Feed:
         """The newest pulse by job followed and evaluated here, with the version it describes."""
         self._facts: dict[str, dict[str, Any]] = {}
         """The newest facts by job followed and evaluated elsewhere."""
+        self._parsed: dict[str, tuple[Published, dict[str, Any]]] = {}
         self._others: list[Published] = []
-        self._next_others_s = 0.0
+        self._next_others_s = -math.inf
 
     def read(self, topics: Topics) -> News:
         """Read the jobs of some topics; return what changed."""
         lines = self._lines(topics)
-        now = time.monotonic()
+        now = self._monotonic()
         changes = [change for job in lines if (change := self._change(job, lines[job], now))]
         known = self._documents.keys() if topics.fleet else topics.jobs
         gone = [job for job in known if job not in lines]
@@ -66,20 +68,37 @@ class Feed:
         service = self._service
         names = None if topics.fleet else topics.jobs
         lines: dict[str, dict[str, Any]] = {}
-        for published in [*self._of_others(), *service.latest(LINE, names).values()]:
+        for published in self._of_others():
             document = json.loads(dated(published, service.now()))
             lines[document["job"]] = document
+        lines |= self._of_this_one(service.latest(LINE, names))
         for job, why in service.withheld().items():
             lines[job] = json.loads(encoded(withheld_view.line(job, why)))
         return lines if names is None else {job: lines[job] for job in names & lines.keys()}
+
+    def _of_this_one(self, answers: Mapping[str, Published]) -> dict[str, dict[str, Any]]:
+        """Return the documents by job; an answer that is not renewed is parsed once."""
+        now = self._service.now()
+        parsed = {}
+        for job, published in answers.items():
+            former = self._parsed.get(job)
+            is_young = 0 <= now - published.as_of <= OLD_SECONDS
+            if former is None or former[0] is not published or not is_young:
+                former = published, json.loads(dated(published, now))
+            parsed[job] = former
+        self._parsed = parsed
+        return {job: document for job, (_, document) in parsed.items()}
+
+    def _monotonic(self) -> float:
+        return self._service.clock.monotonic_ns() / NANOSECONDS
 
     def _of_others(self) -> list[Published]:
         """Return other collectors' answers, at the pace at which they are written.
 
         While the store does not answer, the former ones remain, and become stale.
         """
-        if time.monotonic() >= self._next_others_s:
-            self._next_others_s = time.monotonic() + EVERY_SECONDS
+        if self._monotonic() >= self._next_others_s:
+            self._next_others_s = self._monotonic() + EVERY_SECONDS
             with contextlib.suppress(sa.exc.SQLAlchemyError):
                 self._others = self._service.answers_of_others(LINE)
         return self._others

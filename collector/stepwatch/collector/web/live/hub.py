@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,6 +17,8 @@ from .feed import Feed
 from .log import FROM_START, EventLog
 from .topics import Topics, joined
 
+logger = logging.getLogger(__name__)
+
 MOST_STREAMS = 1000
 """Maximum number of open streams; a stream holds no thread and about 30 KiB."""
 READING_SECONDS = 0.5
@@ -27,13 +30,13 @@ UNTOLD_SECONDS = 5.0
 class Subscription:
     """One stream's topics and position. `woken` is set if there may be something to send.
 
-    It is `ready` once a reading covered its topics.
+    It is `ready` once a reading covered its topics, and `is_over` after one that failed.
     """
 
     def __init__(self, topics: Topics, position: int) -> None:
         self.topics, self.position = topics, position
         self.woken = asyncio.Event()
-        self.ready = False
+        self.ready = self.is_over = False
 
 
 class Hub:
@@ -66,6 +69,7 @@ class Hub:
         self._due.set()
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read_all(asyncio.get_running_loop()))
+            self._reading.add_done_callback(self._read_failed)
         return subscription
 
     def leave(self, subscription: Subscription) -> None:
@@ -109,6 +113,15 @@ class Hub:
                         await self._due.wait()
         finally:
             self._service.when_evaluated = _nothing
+
+    def _read_failed(self, reading: asyncio.Task[None]) -> None:
+        """End all streams if the reading raised: their clients come again, and start another."""
+        error = None if reading.cancelled() else reading.exception()
+        if error is not None:
+            logger.error("event streams end: the jobs cannot be read", exc_info=error)
+            for subscription in self._subscriptions:
+                subscription.is_over = True
+            self._wake()
 
     async def _read(self) -> None:
         covered = [*self._subscriptions]

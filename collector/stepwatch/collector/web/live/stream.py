@@ -56,7 +56,9 @@ class EventStream(Response):
         try:
             await send(_part(self._beginning(is_lost=bool(self._cursor) and position is None)))
             beat_s = loop.time() + BEAT_SECONDS
-            while not (self._hub.is_closed or leaving.done() or loop.time() > ends_s):
+            while not (leaving.done() or loop.time() > ends_s):
+                if self._hub.is_closed or subscription.is_over:
+                    break
                 subscription.woken.clear()
                 text = self._hub.text_for(subscription)
                 if text:
