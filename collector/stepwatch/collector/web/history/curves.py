@@ -18,7 +18,7 @@ from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.trackers.metrics.buckets import Curve
-from stepwatch.collector.state.trackers.metrics.metrics import SPANS, Metrics
+from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.state.trackers.metrics.names import MetricName
 from stepwatch.signals.records import Better
 
@@ -154,15 +154,14 @@ def name_of(metric: MetricName) -> Name:
 
 
 def _of_run(run: Run, index: int) -> Points:
-    curves = run.metrics.curves(index).items()
+    levels = run.metrics.levels(index).items()
     return finest_first(
-        [points_of(curve.until(run.redone_from), run.attempt, name) for name, curve in curves]
+        [points_of(curve.until(run.redone_from), run.attempt, seconds) for seconds, curve in levels]
     )
 
 
-def points_of(curve: Curve, attempt: int, span: str) -> Points:
-    """Return the buckets of a curve whose `span` is one of `SPANS`, or a step."""
-    seconds = SPANS[span][0] if span in SPANS else 0
+def points_of(curve: Curve, attempt: int, seconds: int) -> Points:
+    """Return a curve's buckets, whose length is 0 for single steps."""
     whole = np.zeros(len(curve.key), dtype=np.int64)
     return Points(
         attempt=whole + attempt,

@@ -1,7 +1,7 @@
 """Curves that the collector measures itself: step time, tokens per second, and MFU.
 
 They come from the step history: a point for each settled step in memory, at least the newest 16,384
-of the job, and buckets of 10 s, 5 min and 1 h for earlier ones.
+of the job, and buckets of 10 s to 1 h for earlier ones.
 """
 
 from __future__ import annotations

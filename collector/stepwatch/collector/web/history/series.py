@@ -15,8 +15,8 @@ STANDARD = ("loss", STEP_SECONDS, TOKENS_PER_SECOND, MFU, "grad_norm", "learning
 """The metrics of an answer if the request names none."""
 _OTHER_NAMES = {"learning_rate": "lr"}
 """Names under which the hooks record a metric."""
-_RESOLUTIONS = ((0, "step"), (10, "10s"), (300, "5min"))
-_COARSEST = "1h"
+_RESOLUTIONS = {0: "step", 10: "10s", 60: "1min", 300: "5min", 900: "15min", 3600: "1h"}
+"""Names by the seconds of a bucket."""
 NOT_RECORDED = "no run that is known recorded a value"
 
 
@@ -66,7 +66,7 @@ def _bound(asked: float, known: list[float], choose: Any) -> float | None:
 
 def _resolution(drawn: list[Points]) -> str:
     seconds = max((int(points.seconds.max()) for points in drawn), default=0)
-    return next((name for length, name in _RESOLUTIONS if seconds <= length), _COARSEST)
+    return next((_RESOLUTIONS[length] for length in _RESOLUTIONS if seconds <= length), "1h")
 
 
 def _series(name: Name, points: Points) -> dict[str, Any]:

@@ -59,7 +59,7 @@ class SeriesAnswer(_History, _Start):
 
     to: float | None
     """End of the period, Unix seconds; it begins at `from`."""
-    resolution: Annotated[str, OneOf(("step", "10s", "5min", "1h"))]
+    resolution: Annotated[str, OneOf(("step", "10s", "1min", "5min", "15min", "1h"))]
     series: list[Series]
     missing: list[MissingSeries]
     available: list[SeriesName]

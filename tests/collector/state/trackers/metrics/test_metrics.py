@@ -15,6 +15,7 @@ from stepwatch.collector.state.trackers.metrics.metrics import (
     EVALUATIONS,
     RECENT_STEPS,
     SPANS,
+    SPANS_BETWEEN,
     Metrics,
 )
 from stepwatch.signals.clock import NANOSECONDS
@@ -149,7 +150,7 @@ def test_a_long_run_keeps_its_shape_in_a_bounded_number_of_buckets(told: Told) -
     assert (hours.last - hours.least)[full].tolist() == [5.0] * (len(hours.step) - 2)
     assert hours.mean[full].tolist() == pytest.approx((hours.greatest[full] - 2.5).tolist())
     assert hours.wall_s[-1] == pytest.approx(EPOCH + 19_999 * seconds)
-    buckets = RECENT_STEPS + sum(most for _, most in SPANS.values())
+    buckets = RECENT_STEPS + sum(most for _, most in (SPANS | SPANS_BETWEEN).values())
     metrics_held = 3  # loss and gradient norm have their places
     assert told.metrics.cells <= metrics_held * buckets * 72 / CELL_BYTES + WORLD * 65 + 100
 

@@ -142,14 +142,21 @@ class Buckets:
         if known and metrics <= held:
             return
         merged = self.keys if known else np.union1d(self.keys, keys)[-self.most :]
+        begin = int(np.searchsorted(self.keys, merged[0]))
+        kept = self.keys[begin:]
         shape = max(metrics, held), len(merged)
-        floats = np.broadcast_to(_EMPTY_FLOATS, (5, *shape)).copy()
-        counts = np.broadcast_to(_EMPTY_COUNTS, (4, *shape)).copy()
-        kept = self.keys >= merged[0]
-        targets = np.searchsorted(merged, self.keys[kept])
-        floats[:, :held, targets] = self._floats[:, :, kept]
-        counts[:, :held, targets] = self._counts[:, :, kept]
-        self.keys, self._floats, self._counts = merged, floats, counts
+        floats: _Cube = np.empty((5, *shape))
+        counts: _Counts = np.empty((4, *shape), dtype=np.int64)
+        targets: slice | Integers = slice(0, len(kept))
+        if shape[0] == held and np.array_equal(merged[targets], kept):  # nearly always
+            floats[:, :, len(kept) :], counts[:, :, len(kept) :] = _EMPTY_FLOATS, _EMPTY_COUNTS
+        else:
+            floats[...], counts[...] = _EMPTY_FLOATS, _EMPTY_COUNTS
+            targets = np.searchsorted(merged, kept)
+        floats[:, :held, targets] = self._floats[:, :, begin:]
+        counts[:, :held, targets] = self._counts[:, :, begin:]
+        self._floats, self._counts = floats, counts
+        self.keys = merged
 
     def curve(self, metric: int) -> Curve:
         """Return one metric's buckets that hold a value."""

@@ -29,10 +29,12 @@ FIRST_STEPS = 16
 EVALUATIONS = 512
 """Evaluations in a curve by evaluation."""
 SPANS = {"10s": (10, 180), "5min": (300, 288), "1h": (3600, 1440)}
-"""Curves by time: seconds in a bucket, and most buckets: half an hour, a day, sixty days.
+"""Curves by time: seconds in a bucket, and most buckets: half an hour, a day, sixty days."""
+SPANS_BETWEEN = {"1min": (60, 240), "15min": (900, 384)}
+"""More of them for drawing, four hours and four days: a run of two hours has a hundred points.
 
-With 72 bytes a bucket, a job of a day with ten metrics takes half a megabyte, one of sixty days
-with all 66 metrics ten.
+With 72 bytes a bucket, a job of a day with ten metrics takes 0.8 MB, one of sixty days with all 66
+metrics 13 MB. Five tables by time cost a fold of ten metrics 0.1 ms.
 """
 
 
@@ -53,6 +55,7 @@ class Metrics(JoinedTracker):
         self._first = Buckets(FIRST_STEPS)
         """By the negative step: a table keeps the greatest keys."""
         self._spans = {name: Buckets(most) for name, (_, most) in SPANS.items()}
+        self._between = {name: Buckets(most) for name, (_, most) in SPANS_BETWEEN.items()}
         self._evaluations = Buckets(EVALUATIONS)
 
     def fold(self, batches: Batches, attempt: TrackedAttempt) -> None:
@@ -115,8 +118,9 @@ class Metrics(JoinedTracker):
         steps = values.order >> RANK_BITS
         self._steps.add(values, steps)
         self._first.add(values, -steps)
-        for name, (seconds, _) in SPANS.items():
-            self._spans[name].add(values, np.floor(values.wall_s / seconds).astype(np.int64))
+        for spans, tables in ((SPANS, self._spans), (SPANS_BETWEEN, self._between)):
+            for name, (seconds, _) in spans.items():
+                tables[name].add(values, np.floor(values.wall_s / seconds).astype(np.int64))
 
     def curves(self, index: int) -> dict[str, Curve]:
         """Return a metric's curves by name; an evaluation's metric has one, `evaluations`."""
@@ -126,12 +130,26 @@ class Metrics(JoinedTracker):
         spans = {name: buckets.curve(metric.place) for name, buckets in self._spans.items()}
         return {"steps": self._steps.curve(metric.place), **spans}
 
+    def levels(self, index: int) -> dict[int, Curve]:
+        """Return all curves of a metric by the seconds in a bucket, finest first.
+
+        0 is a curve by step or by evaluation.
+        """
+        metric = self.names.metrics[index]
+        if metric.evaluation:
+            return {0: self._evaluations.curve(metric.place)}
+        lengths = {name: seconds for name, (seconds, _) in (SPANS | SPANS_BETWEEN).items()}
+        tables = self._spans | self._between
+        by_length = {lengths[name]: tables[name].curve(metric.place) for name in tables}
+        return {0: self._steps.curve(metric.place), **dict(sorted(by_length.items()))}
+
     def copied(self) -> Metrics:
         """Return the names and curves as they are now, without the values by rank."""
         copy = Metrics()
         copy.names.metrics = [*self.names.metrics]
         copy._steps, copy._evaluations = self._steps.copied(), self._evaluations.copied()
         copy._spans = {name: buckets.copied() for name, buckets in self._spans.items()}
+        copy._between = {name: buckets.copied() for name, buckets in self._between.items()}
         return copy
 
     def first(self, index: int) -> Curve:
@@ -156,9 +174,10 @@ class Metrics(JoinedTracker):
     @property
     def cells(self) -> int:
         """Cell count, for the live-state limit."""
-        tables = (self._steps, self._first, self._evaluations, *self._spans.values())
+        tables = (self._steps, self._first, self._evaluations)
+        by_time = *self._spans.values(), *self._between.values()
         by_rank = self.names.nbytes + self.rank_values.nbytes
-        return (by_rank + sum(table.nbytes for table in tables)) // CELL_BYTES
+        return (by_rank + sum(table.nbytes for table in (*tables, *by_time))) // CELL_BYTES
 
 
 def _of_steps(steps: Steps) -> list[Values]:

@@ -1,8 +1,8 @@
 """Dropped steps over time: their lengths, their tokens, and their device-time by cause.
 
 Steps come in bulk, as they are dropped, so that they cost nothing while rows arrive. A span holds
-its newest buckets. With 208 bytes a bucket, an attempt of a day has 0.1 MB here, one of sixty days
-0.4.
+its newest buckets. With 208 bytes a bucket, an attempt of a day has 0.2 MB here, one of sixty days
+0.6.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ PACE = np.dtype(
 to `last` are single ones. `tokens` were made in `token_seconds`, which include pauses; the rates
 are single steps' tokens per second. NaN is unknown.
 """
-SPANS = {10: 360, 300: 288, 3600: 1440}
-"""Most buckets by their seconds: an hour, a day, sixty days."""
+SPANS = {10: 360, 60: 360, 300: 288, 900: 384, 3600: 1440}
+"""Most buckets by their seconds: an hour, six hours, a day, four days, sixty days."""
 
 
 class Dropped(NamedTuple):
