@@ -114,10 +114,11 @@ class Buckets:
         """Add values to the buckets `keys`; a bucket older than those in the table is dropped."""
         if not len(keys) or (len(self.keys) == self.most and keys.max() < self.keys[0]):
             return
-        self._make_room(int(values.metric.max()) + 1, keys)
-        fitting = keys >= self.keys[0]
+        merged = self._merged(keys)
+        fitting = keys >= merged[0]
         if not fitting.all():
             values, keys = values.chosen(fitting), keys[fitting]
+        self._make_room(int(values.metric.max()) + 1, merged)
         places = values.metric * len(self.keys) + np.searchsorted(self.keys, keys)
         floats, counts = self._floats.reshape(5, -1), self._counts.reshape(4, -1)
         np.maximum.at(counts[_ORDER], places, values.order)
@@ -133,17 +134,23 @@ class Buckets:
         np.minimum.at(floats[_LEAST], places, numbers)
         np.maximum.at(floats[_GREATEST], places, numbers)
 
-    def _make_room(self, metrics: int, keys: Integers) -> None:
+    def _merged(self, keys: Integers) -> Integers:
+        """Return the table's keys once it has buckets for `keys`."""
         places = np.searchsorted(self.keys, keys)
-        known = len(self.keys) > 0 and bool(
-            (self.keys[np.minimum(places, len(self.keys) - 1)] == keys).all()
-        )
+        inside = np.minimum(places, len(self.keys) - 1)
+        if len(self.keys) and (self.keys[inside] == keys).all():
+            return self.keys
+        return np.union1d(self.keys, keys)[-self.most :]
+
+    def _make_room(self, metrics: int, merged: Integers) -> None:
         held = self._floats.shape[1]
-        if known and metrics <= held:
+        if merged is self.keys and metrics <= held:
             return
-        merged = self.keys if known else np.union1d(self.keys, keys)[-self.most :]
         begin = int(np.searchsorted(self.keys, merged[0]))
         kept = self.keys[begin:]
+        if begin:  # a metric whose last bucket goes leaves no empty row
+            used = np.flatnonzero((self._counts[_ORDER, :, begin:] >= 0).any(axis=1))
+            held = int(used.max(initial=-1)) + 1
         shape = max(metrics, held), len(merged)
         floats: _Cube = np.empty((5, *shape))
         counts: _Counts = np.empty((4, *shape), dtype=np.int64)
@@ -153,10 +160,9 @@ class Buckets:
         else:
             floats[...], counts[...] = _EMPTY_FLOATS, _EMPTY_COUNTS
             targets = np.searchsorted(merged, kept)
-        floats[:, :held, targets] = self._floats[:, :, begin:]
-        counts[:, :held, targets] = self._counts[:, :, begin:]
-        self._floats, self._counts = floats, counts
-        self.keys = merged
+        floats[:, :held, targets] = self._floats[:, :held, begin:]
+        counts[:, :held, targets] = self._counts[:, :held, begin:]
+        self.keys, self._floats, self._counts = merged, floats, counts
 
     def curve(self, metric: int) -> Curve:
         """Return one metric's buckets that hold a value."""
