@@ -220,7 +220,8 @@ def test_every_collector_answers_for_every_job_and_says_of_when(
         service.evaluate()
         service.tenancy.tick()
     pair.first.evaluate()
-    asked_at, paths = pair.clock.wall, ("", "/heatmap", "/collectives")
+    asked_at, paths = pair.clock.wall, ["", "/heatmap", "/collectives"]
+    paths += ["/series", "/spent", "/marks", "/matrix", "/matrix?by=node"]
     pair.advance(3.0)
 
     def evaluated_meanwhile(_: float) -> None:

@@ -27,12 +27,15 @@ MOST_ROWS, MOST_COLUMNS = 512, 512
 """Cells on a 4K screen that are at least four pixels high and seven wide."""
 SHARED_CELLS = 1 << 20
 """Most cells that another collector gets: it then reads ranks in bins."""
+_LAST = np.iinfo(np.int64).max
 _NAMED_NODES = 4
 """Nodes that a row names."""
 
 
 class Planes(NamedTuple):
     """One metric's window: `seconds` (steps, ranks), NaN while unknown.
+
+    It is that of the newest attempt; until that makes a step, that of the run before it.
 
     `at` (steps,) is each step's end in Unix seconds. `first` and `last` (ranks,) are the ranks in
     each column and `slowest` (steps, ranks) the one with the value; a column is a single rank in
@@ -65,14 +68,14 @@ class Window(NamedTuple):
 
 
 def _planes(job: LiveJob, verdicts: Verdicts, now: float, metric: str) -> Planes:
-    attempt = job.current
+    attempt = job.preceding_run or job.current
     window = attempt.window(MAX_STEPS)
     seconds = np.zeros((len(window.steps), attempt.world), dtype=np.float32)
     for name in HEATMAP_METRICS[metric]:
         seconds += window.planes[name]
     ranks = np.arange(attempt.world)
     return Planes(
-        about=about_job(job, verdicts, now) | {"metric": metric},
+        about=about_job(job, verdicts, now) | {"attempt": attempt.number, "metric": metric},
         clock=window.clock,
         nodes=[*attempt.ranks.nodes],
         steps=window.steps,
@@ -141,9 +144,13 @@ def _ordered(planes: Planes, asked: Window) -> Integers:
 
 
 def _keys(planes: Planes, by: str) -> Integers:
-    """Return each column's node or stage; unknown ones come last."""
-    keys = planes.node if by == NODE else planes.stage
-    return np.where(keys < 0, np.iinfo(np.int64).max, keys)
+    """Return each column's stage, or its node's first rank; unknown ones come last."""
+    if by == STAGE:
+        return np.where(planes.stage < 0, _LAST, planes.stage)
+    first = np.full(len(planes.nodes) + 1, _LAST)
+    np.minimum.at(first, planes.node, planes.first)
+    first[-1] = _LAST
+    return np.asarray(first[planes.node])
 
 
 def _row_edges(planes: Planes, places: Integers, asked: Window) -> Integers:
@@ -205,7 +212,8 @@ def _slowest(
 
 def _row(planes: Planes, places: Integers, by: str) -> dict[str, Any]:
     first, last = int(planes.first[places].min()), int(planes.last[places].max())
-    numbers = np.unique(planes.node[places])
+    nodes = planes.node[places]
+    numbers = nodes[np.sort(np.unique(nodes, return_index=True)[1])]
     names = [planes.nodes[number] if number >= 0 else UNKNOWN_NODE for number in numbers.tolist()]
     return {
         "first": first,

@@ -11,6 +11,9 @@ from stepwatch.signals.arrays import Integers, Mask, Vector
 
 from .lengths import round_length
 
+ROUNDED_SECONDS = 0.5e-3
+"""By how much an answer rounds a moment: a range of answered moments holds their points."""
+
 
 class Points(NamedTuple):
     """Buckets in the order of their runs and steps; arrays (points,).
@@ -40,8 +43,9 @@ class Points(NamedTuple):
         return type(self)(*columns)
 
     def between(self, from_s: float, to_s: float) -> Self:
-        """Return the points with a moment in a range of Unix seconds."""
-        return self.chosen((self.at >= from_s) & (self.at <= to_s))
+        """Return the points with a moment in a range of Unix seconds, both ends included."""
+        first_s, last_s = from_s - ROUNDED_SECONDS, to_s + ROUNDED_SECONDS
+        return self.chosen((self.at >= first_s) & (self.at <= last_s))
 
     @classmethod
     def nothing(cls) -> Self:

@@ -1,0 +1,100 @@
+"""Cells hold the largest value and its rank, whatever the bins and the order of rows."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwatch.collector.web.history import matrix
+from stepwatch.collector.web.history.matrix import (
+    SHARED_MATRICES,
+    Planes,
+    Window,
+    matrix_document,
+    read_planes,
+)
+from stepwatch.collector.web.history.numbers import document_text
+
+
+def planes_of(seconds: Any, node: list[int] | None = None) -> Planes:
+    values = np.array(seconds, dtype=np.float32)
+    ranks = np.arange(values.shape[1])
+    nodes = np.zeros(len(ranks), dtype=np.int64) if node is None else np.array(node)
+    return Planes(
+        about={"job": "made"},
+        clock="host",
+        nodes=[f"node-{number}" for number in range(int(nodes.max(initial=0)) + 1)],
+        steps=np.arange(len(values)) + 100,
+        at=np.arange(len(values), dtype=np.float64),
+        seconds=values,
+        first=ranks,
+        last=ranks,
+        slowest=None,
+        node=nodes,
+        stage=np.full(len(ranks), -1),
+    )
+
+
+def shown(planes: Planes, by: str = "rank", rows: int = 64, columns: int = 160) -> Any:
+    window = Window(0, 1 << 31, 0, 1 << 17, by, rows, columns)
+    return json.loads(document_text(matrix_document(planes, window)))
+
+
+def test_rows_of_nodes_whose_ranks_alternate() -> None:
+    nan = math.nan
+    document = shown(planes_of([[1, 2, 3, nan], [4, 2, nan, 5]], node=[1, 0, 1, -1]), "node")
+    assert [row["words"] for row in document["rows"]] == ["node-1", "node-0", "unknown"]
+    assert [(row["first"], row["last"]) for row in document["rows"]] == [(0, 2), (1, 1), (3, 3)]
+    assert document["seconds"] == [[3, 4], [2, 2], [None, 5]]
+    assert document["slowest"] == [[2, 0], [1, 1], [None, 3]]
+
+
+def test_steps_and_ranks_in_bins() -> None:
+    document = shown(planes_of([[1, 2, 3, 4], [8, 7, 6, 5]]), rows=2, columns=1)
+    assert document["seconds"] == [[8], [6]] and document["slowest"] == [[0], [2]]
+    assert [row["words"] for row in document["rows"]] == ["ranks 0 to 1", "ranks 2 to 3"]
+    assert document["steps"] == [[100, 101]] and document["known_steps"] == [100, 101]
+
+
+@given(
+    st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.integers(1, 9), st.integers(0, 99)
+)
+def test_each_cell_is_the_largest_of_its_bin(
+    steps: int, ranks: int, rows: int, columns: int, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    values = random.integers(0, 9, (steps, ranks)).astype(np.float32)
+    values[random.random(values.shape) < 0.3] = np.nan
+    document = shown(planes_of(values), rows=rows, columns=columns)
+    for row, line, slowest in zip(
+        document["rows"], document["seconds"], document["slowest"], strict=True
+    ):
+        for (first, last), cell, rank in zip(document["steps"], line, slowest, strict=True):
+            part = values[first - 100 : last - 99, row["first"] : row["last"] + 1]
+            known = part[~np.isnan(part)]
+            assert cell == (float(known.max()) if len(known) else None)
+            if cell is None:
+                assert rank is None
+            else:
+                assert cell in values[first - 100 : last - 99, rank]
+
+
+def test_another_collector_reads_ranks_in_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "SHARED_CELLS", 8)
+    values = np.arange(16).reshape(2, 8) % 7
+    held = planes_of(values)
+    shared = read_planes(SHARED_MATRICES["step"].finish(held))
+    assert shared.seconds.shape == (2, 4)
+    for by in ("rank", "node"):
+        assert shown(shared, by, rows=2)["seconds"] == shown(held, by, rows=2)["seconds"]
+        assert shown(shared, by, rows=2)["slowest"] == shown(held, by, rows=2)["slowest"]
+    single = shown(shared)
+    assert [row["words"] for row in single["rows"]] == [
+        "ranks 0 to 1", "ranks 2 to 3", "ranks 4 to 5", "ranks 6 to 7",
+    ]  # fmt: skip
