@@ -36,6 +36,7 @@ from . import (
     rules,
     storage,
     streams,
+    tabs,
     trainer,
 )
 from .result import Result
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "fleet": fleet.measure,
     "history": history.measure,
     "streams": streams.measure,
+    "tabs": tabs.measure,
     "detection": detection.measure,
     "breakdown": breakdown.measure,
     "verify": checkpoint.measure,

@@ -24,7 +24,8 @@ from .result import Result
 
 JOBS, RANKS = 20, 8
 TABS = 200
-"""Half of them show the fleet, half one of the jobs."""
+VIEWS = ("fleet", "job")
+"""Half of the tabs show the fleet, half one of the jobs."""
 STEP_SECONDS = 1.0
 _PHASE_SECONDS, _PHASES, _WARM_SECONDS = 20.0, 3, 15.0
 
@@ -55,12 +56,12 @@ def measure() -> Iterator[Result]:
 def _measured(folder: Path) -> _Cost:
     collector = Collector(folder, "collector", str(folder / "store.db"))
     finished = threading.Event()
-    sender = threading.Thread(target=_send, args=(collector.url, finished))
+    sender = threading.Thread(target=send_steps, args=(collector.url, finished))
     try:
         collector.start()
         sender.start()
         time.sleep(_WARM_SECONDS)
-        without = median(_share(collector.pid) for _ in range(_PHASES))
+        without = median(share_of(collector.pid) for _ in range(_PHASES))
         phases = [asyncio.run(_with_tabs(collector)) for _ in range(_PHASES)]
         return _Cost(without, *(median(figures) for figures in zip(*phases, strict=True)))
     finally:
@@ -69,21 +70,22 @@ def _measured(folder: Path) -> _Cost:
         collector.end(signal.SIGKILL)
 
 
-def _share(pid: int) -> float:
+def share_of(pid: int, seconds: float = _PHASE_SECONDS) -> float:
+    """Return the share of a core that a process takes for some seconds."""
     before, began = processor_seconds(pid), time.monotonic()
-    time.sleep(_PHASE_SECONDS)
+    time.sleep(seconds)
     return (processor_seconds(pid) - before) / (time.monotonic() - began)
 
 
 async def _with_tabs(collector: Collector) -> tuple[float, float, float]:
-    read = [0, 0]
+    read = dict.fromkeys(VIEWS, 0)
     topics = ["fleet" if tab % 2 == 0 else f"job:job-{tab % JOBS}" for tab in range(TABS)]
-    tabs = [asyncio.create_task(_tab(collector.port, topic, read)) for topic in topics]
+    tabs = [asyncio.create_task(read_stream(collector.port, topic, read)) for topic in topics]
     await asyncio.sleep(3.0)  # the beginning is not what an idle tab reads
-    read[:] = [0, 0]
-    share = await asyncio.to_thread(_share, collector.pid)
+    read.update(dict.fromkeys(VIEWS, 0))
+    share = await asyncio.to_thread(share_of, collector.pid)
     minute = 60.0 / _PHASE_SECONDS / (TABS / 2)
-    figures = share, read[0] * minute, read[1] * minute
+    figures = share, read["fleet"] * minute, read["job"] * minute
     for tab in tabs:
         tab.cancel()
     ended = await asyncio.gather(*tabs, return_exceptions=True)
@@ -91,18 +93,23 @@ async def _with_tabs(collector: Collector) -> tuple[float, float, float]:
     return figures
 
 
-async def _tab(port: int, topic: str, read: list[int]) -> None:
+async def read_stream(port: int, topic: str, read: dict[str, int]) -> None:
+    """Read a stream until the task is cancelled; add its bytes to those of its view.
+
+    Raises:
+        EOFError: the stream has ended.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET /v1/events?topic={topic} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     try:
         while part := await reader.read(65536):
-            read[topic != "fleet"] += len(part)
+            read["fleet" if topic == "fleet" else "job"] += len(part)
         raise EOFError("a stream has ended")
     finally:
         writer.close()
 
 
-def _send(url: str, finished: threading.Event) -> None:
+def send_steps(url: str, finished: threading.Event) -> None:
     """Send each job's newest step, once a step, until the end."""
     began = time.time()
     with httpx.Client() as client:

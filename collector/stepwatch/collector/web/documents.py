@@ -81,7 +81,7 @@ def _collectives(job: LiveJob, verdicts: Verdicts, now: float) -> Collectives:
     return breakdown_view.collectives(job.current)
 
 
-LINE = View("line", job_view.job_line, encoded, kept_seconds=600.0)
+LINE = View("line", job_view.job_line, encoded, kept_seconds=600.0, often_seconds=10.0)
 """A job in the job list."""
 SUMMARY = View("job", job_view.job_summary, encoded)
 COLLECTIVES = View("collectives", _collectives, encoded)

@@ -105,5 +105,5 @@ def _more_metrics(metrics: Metrics) -> tuple[bool, list[list[int]]]:
     return more, evaluations
 
 
-PULSE = View("pulse", pulse)
+PULSE = View("pulse", pulse, often_seconds=10.0)
 """A followed job's pulse; it stays in this process."""
