@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.slo.over_run.slis.pace.throughput import FLOPS, PEAK
 from stepwatch.collector.web.api import make_api
 from tests.collector.client import Client
-from tests.collector.made import EPOCH, JOB, body, run_segments
+from tests.collector.made import EPOCH, JOB, body, run_segments, with_facts
 
 STEPS, WORLD, SECONDS = 30, 4, 0.2
 
@@ -50,9 +51,21 @@ def test_curves_of_the_standard_metrics(client: Client) -> None:
 
 
 def test_a_metric_without_a_value_is_missing(client: Client) -> None:
-    answer = read(client, "series?metric=bleu&metric=loss")
+    answer = read(client, "series?metric=bleu&metric=loss&metric=mfu")
     assert [curve["name"] for curve in answer["series"]] == ["loss"]
-    assert [item["name"] for item in answer["missing"]] == ["bleu"]
+    assert [item["name"] for item in answer["missing"]] == ["bleu", "mfu"]
+    assert "flops_per_token" in answer["missing"][1]["reason"]
+
+
+def test_mfu_is_the_rate_over_the_devices_peak(service: Service) -> None:
+    client = Client(make_api(service))
+    facts = (FLOPS, "1e9"), (PEAK, "1e13")
+    client.post(
+        "/v1/segments", content=body(with_facts(run_segments(STEPS, WORLD, SECONDS), *facts))
+    )
+    (curve,) = read(client, "series?metric=mfu")["series"]
+    assert curve["step"] == [*range(1, STEPS)], "the first step includes the start-up"
+    assert curve["mean"] == pytest.approx([100 * 1e9 / SECONDS / 1e13] * (STEPS - 1))
 
 
 def test_device_time_by_cause(client: Client) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.evidence.step_window import MAX_STEPS
+from stepwatch.collector.state.evidence.step_window import Window as StepWindow
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
 from stepwatch.collector.web.job_view import HEATMAP_METRICS
@@ -27,6 +29,8 @@ MOST_ROWS, MOST_COLUMNS = 512, 512
 """Cells on a 4K screen that are at least four pixels high and seven wide."""
 SHARED_CELLS = 1 << 20
 """Most cells that another collector gets: it then reads ranks in bins."""
+_CELLS_AT_ONCE = 1 << 17
+"""(step, rank) cells summed at once, sized for the CPU cache."""
 _LAST = np.iinfo(np.int64).max
 _NAMED_NODES = 4
 """Nodes that a row names."""
@@ -70,9 +74,6 @@ class Window(NamedTuple):
 def _planes(job: LiveJob, verdicts: Verdicts, now: float, metric: str) -> Planes:
     attempt = job.preceding_run or job.current
     window = attempt.window(MAX_STEPS)
-    seconds = np.zeros((len(window.steps), attempt.world), dtype=np.float32)
-    for name in HEATMAP_METRICS[metric]:
-        seconds += window.planes[name]
     ranks = np.arange(attempt.world)
     return Planes(
         about=about_job(job, verdicts, now) | {"attempt": attempt.number, "metric": metric},
@@ -80,13 +81,29 @@ def _planes(job: LiveJob, verdicts: Verdicts, now: float, metric: str) -> Planes
         nodes=[*attempt.ranks.nodes],
         steps=window.steps,
         at=_ends_s(attempt, window.steps),
-        seconds=seconds,
+        seconds=_summed(window, HEATMAP_METRICS[metric]),
         first=ranks,
         last=ranks,
         slowest=None,
         node=attempt.ranks.node_at.copy(),
         stage=attempt.stages.astype(np.int64),
     )
+
+
+def _summed(window: StepWindow, names: Sequence[str]) -> Matrix32:
+    """Return the sum of some of a window's planes (steps, ranks).
+
+    A few steps at a time: fresh memory for whole planes takes several times as long.
+    """
+    count, ranks = window.flags.shape
+    seconds: Matrix32 = np.zeros((count, ranks), dtype=np.float32)
+    several = max(1, _CELLS_AT_ONCE // max(1, ranks))
+    for first in range(0, count, several):
+        steps = np.arange(first, min(first + several, count))
+        part = window.select(steps).planes
+        for name in names:
+            seconds[first : first + several] += part[name]
+    return seconds
 
 
 def _ends_s(attempt: Attempt, steps: Integers) -> Vector:

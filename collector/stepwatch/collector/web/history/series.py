@@ -18,6 +18,12 @@ _OTHER_NAMES = {"learning_rate": "lr"}
 _RESOLUTIONS = {0: "step", 10: "10s", 60: "1min", 300: "5min", 900: "15min", 3600: "1h"}
 """Names by the seconds of a bucket."""
 NOT_RECORDED = "no run that is known recorded a value"
+_REASONS = {
+    STEP_SECONDS: "no step is known",
+    TOKENS_PER_SECOND: "no rank reports tokens: pass tokens= to Watch.step",
+    MFU: "it needs tokens, Watch.describe(model={flops_per_token}) and the devices' peak: "
+    "environment={device_peak_flops_per_second}",
+}
 
 
 def series_document(curves: Curves, wanted: list[str], asked: Range) -> dict[str, Any]:
@@ -40,7 +46,7 @@ def series_document(curves: Curves, wanted: list[str], asked: Range) -> dict[str
         "resolution": _resolution(drawn),
         "series": [_series(name, few(points, asked.points)) for name, points in parts],
         "missing": [
-            {"name": name, "reason": NOT_RECORDED}
+            {"name": name, "reason": _REASONS.get(name, NOT_RECORDED)}
             for name, names in chosen.items()
             if wanted and not names
         ],
