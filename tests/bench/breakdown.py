@@ -10,7 +10,7 @@ import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.web import breakdown_view
+from stepwatch.collector.web.breakdown import parts
 from stepwatch.signals.records import Kind, Op, make_rows
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.gathered import group_rows
@@ -30,8 +30,8 @@ def measure() -> Iterator[Result]:
     size = f"{RANKS:,} ranks, {2 * len(CALLS)} rows a step"
     yield Result(f"live state, {size}", _format(min(times[1:])), "none set", "per step of the job")
     for name, read in (
-        ("breakdown", breakdown_view.breakdown),
-        ("collectives", breakdown_view.collectives),
+        ("breakdown", parts.breakdown),
+        ("collectives", parts.collectives),
     ):
         best = min(_seconds(partial(read, attempt)) for _ in range(4))
         yield Result(f"{name}, {RANKS:,} ranks x {STEPS} steps", _format(best), "none set", size)

@@ -26,7 +26,7 @@ SETTLE_SECONDS = 8.0
 def photograph(page: Page, url: str, file: str) -> None:
     """Wait for the incident, and write the page to `file`."""
     until("the demo's page", lambda: answers(page, url))
-    page.locator(".incident.open").first.wait_for(timeout=PATIENCE_MS)
+    page.locator(".verdict[data-incident]").wait_for(timeout=PATIENCE_MS)
     time.sleep(SETTLE_SECONDS)
     page.screenshot(path=file)
 

@@ -62,7 +62,7 @@ def check(visitor: Visitor, url: str, runbooks: dict[str, str]) -> None:
     visitor.page.on("dialog", note)
     pages = {
         "/": "#jobs tbody tr",
-        f"/jobs/{JOB}": ".incident",
+        f"/jobs/{JOB}": ".verdict",
         "/nodes": "tbody tr",
         "/nodes/node-0": "tbody tr",
         **{
@@ -73,6 +73,7 @@ def check(visitor: Visitor, url: str, runbooks: dict[str, str]) -> None:
     texts = {}
     for path, until in pages.items():
         page = look(visitor, f"{url}{path}", until)
+        page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
         texts[path] = page.locator("body").inner_text()
         assert page.evaluate(_ACTED) == [], path
     assert dialogs == [] and visitor.errors == []

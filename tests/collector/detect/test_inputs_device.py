@@ -17,7 +17,7 @@ from stepwatch.collector.detect.finding import NO_RANK
 from stepwatch.collector.detect.registry import discover
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.web.breakdown_view import breakdown
+from stepwatch.collector.web.breakdown.parts import breakdown
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
 from tests.collector.gathered import call_rows, device_call_rows, group_rows

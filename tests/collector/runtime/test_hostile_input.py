@@ -24,7 +24,8 @@ from stepwatch.collector.state.trackers.nodes.node_facts import NodeFacts
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
 from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS
 from stepwatch.collector.store import Store
-from stepwatch.collector.web import breakdown_view, job_view
+from stepwatch.collector.web import job_view
+from stepwatch.collector.web.breakdown import parts
 from stepwatch.collector.web.metrics import JobExporter
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, make_rows
@@ -73,8 +74,8 @@ def everything_said(service: Service) -> str:
     for job, _ in evaluated:
         for metric in job_view.HEATMAP_METRICS:
             json.dumps(job_view.heatmap(job.current, metric), allow_nan=False)
-        json.dumps(breakdown_view.collectives(job.current), allow_nan=False)
-        json.dumps(breakdown_view.breakdown(job.current), allow_nan=False)
+        json.dumps(parts.collectives(job.current), allow_nan=False)
+        json.dumps(parts.breakdown(job.current), allow_nan=False)
     for metric_family in JobExporter(service).collect():
         assert all(not math.isnan(sample.value) for sample in metric_family.samples)
     incidents = [

@@ -31,9 +31,14 @@ def straggling_run() -> list[Segment]:
     return run_segments(STEPS, RANKS, excess=EXCESS, slow_from=SLOW_FROM)
 
 
-def evaluated(collector: Process, visitor: Visitor) -> Page:
+def evaluated(collector: Process, visitor: Visitor, query: str = "") -> Page:
     """The job's page once its incident is there."""
-    visitor.page.goto(f"{collector.url}/jobs/{JOB}")
-    slow = visitor.page.locator(".incident.open").filter(has_text="rank 2 is slow")
-    expect(slow).to_be_visible(timeout=PATIENCE_MS)
+    visitor.page.goto(f"{collector.url}/jobs/{JOB}{query}")
+    expect(visitor.page.locator(".verdict h1")).to_contain_text("rank 2", timeout=PATIENCE_MS)
     return visitor.page
+
+
+def opened(page: Page, *sections: str) -> None:
+    """Open folded sections of a page by their ids."""
+    for section in sections:
+        page.locator(f"#{section} > summary").click()

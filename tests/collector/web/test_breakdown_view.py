@@ -18,8 +18,8 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.communication.microbatches import Microbatches
 from stepwatch.collector.store import Store
-from stepwatch.collector.web import breakdown_view
 from stepwatch.collector.web.api import make_api
+from stepwatch.collector.web.breakdown import parts
 from stepwatch.signals.names import Cause, FindingKind
 from stepwatch.signals.records import Kind, Op
 from tests.collector.client import Client
@@ -173,9 +173,9 @@ def test_a_large_job_is_judged_over_fewer_steps(monkeypatch: pytest.MonkeyPatch)
     attempt = Attempt(0)
     states = {Kind.RANK_STATE: state_rows(range(4), 4, 1.0), Kind.STEP: step_rows(range(30), [1])}
     attempt.apply(segment(1, states), Received(0.0, 0.0))
-    assert breakdown_view.collectives(attempt)["steps"] == (20, 29)
+    assert parts.collectives(attempt)["steps"] == (20, 29)
     monkeypatch.setattr(newest_steps, "MAX_CELLS", 1)
-    assert breakdown_view.collectives(attempt)["steps"] == (22, 29)
+    assert parts.collectives(attempt)["steps"] == (22, 29)
 
 
 def test_collectives_of_old_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:

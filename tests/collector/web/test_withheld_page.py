@@ -36,8 +36,8 @@ def test_what_is_old_says_so_and_does_not_look_well(collector: Process, visitor:
     expect(row).to_contain_text(f"stale {words}")
     expect(row.locator(".s-good")).to_have_count(0)
     visitor.page.goto(f"{collector.url}/jobs/{NAME}")
-    expect(visitor.page.locator("#stale")).to_contain_text(words)
-    expect(visitor.page.locator("#facts .state")).to_have_text("stale")
+    expect(visitor.page.locator(".verdict h1")).to_contain_text(words)
+    expect(visitor.page.locator(".crumbs .state")).to_have_text("stale")
 
 
 @pytest.mark.parametrize("state", [QUARANTINED, RESTORING])
@@ -53,8 +53,9 @@ def test_the_state_and_the_reason_are_shown(
     expect(line).to_contain_text(f"{state} {REASON}")
     expect(line).not_to_contain_text("null")
     visitor.page.goto(f"{collector.url}/jobs/{NAME}")
-    expect(visitor.page.locator("#withheld")).to_contain_text(f"2027-01-15 08:00:00 UTC: {REASON}")
-    expect(visitor.page.locator("#facts")).to_contain_text(state)
-    expect(visitor.page.locator("#heatmap")).to_be_hidden()
-    expect(visitor.page.locator("#freshness")).to_contain_text("updated")
+    verdict = visitor.page.locator(".verdict")
+    expect(verdict).to_contain_text(f"{state.capitalize()}: not evaluated since 2027-01-15")
+    expect(verdict).to_contain_text(REASON)
+    expect(visitor.page.locator("canvas.matrix")).to_have_count(0)
+    expect(visitor.page.locator("#freshness")).to_have_text("live")
     assert visitor.errors == []

@@ -14,6 +14,13 @@ export interface Answer<T> {
 
 const LEAST_MS_BETWEEN = 1_000;
 
+/** When an answer is renewed: at events of `topic` that concern it, at most once in `leastMs`. */
+export interface Renewal {
+  topic: string;
+  concerns?: (event: string, data: string) => boolean;
+  leastMs?: number;
+}
+
 /** Requests that got no answer since the last one that did. */
 export const failureCount = signal(0);
 /** Whether the collector refused because it wants another token. */
@@ -24,16 +31,8 @@ function note(failure: Refusal | null): void {
   if (failure?.status === 401) needsToken.value = true;
 }
 
-/**
- * Returns the answer at a path, renewed at changes of `topic`; null as the path asks nothing.
- *
- * `concerns` says whether an event of the topic changes this answer.
- */
-export function useAnswer<T>(
-  path: string | null,
-  topic: string | null = null,
-  concerns: (event: string, data: string) => boolean = () => true,
-): ReadonlySignal<Answer<T>> {
+/** Returns the answer at a path, and renews it; null as the path asks nothing. */
+export function useAnswer<T>(path: string | null, renewal: Renewal | null = null): ReadonlySignal<Answer<T>> {
   const answer = useSignal<Answer<T>>({ value: null, failure: null, at: 0 });
   useEffect(() => {
     if (path === null) return;
@@ -45,16 +44,17 @@ export function useAnswer<T>(
         const failure = error instanceof Refusal ? error : new Refusal(0, String(error));
         return { ...answer.peek(), failure };
       }
-    }, answer);
+    }, answer, renewal?.leastMs ?? LEAST_MS_BETWEEN);
     asking.now();
-    const ends = topic === null ? () => {} : listen(topic, (event) => {
+    const concerns = renewal?.concerns ?? (() => true);
+    const ends = renewal === null ? () => {} : listen(renewal.topic, (event) => {
       if (event === null || concerns(event.event, event.data)) asking.now();
     });
     return () => {
       ends();
       asking.end();
     };
-  }, [path, topic]);
+  }, [path, renewal?.topic]);
   return answer;
 }
 
@@ -68,6 +68,7 @@ class Asking<T> {
   constructor(
     private readonly ask: () => Promise<Answer<T>>,
     private readonly answer: { value: Answer<T> },
+    private readonly leastMs: number,
   ) {}
 
   now(): void {
@@ -86,7 +87,7 @@ class Asking<T> {
       this.timer = setTimeout(() => {
         this.running = false;
         if (this.again) this.now();
-      }, LEAST_MS_BETWEEN);
+      }, this.leastMs);
     });
   }
 
@@ -94,4 +95,15 @@ class Asking<T> {
     this.ended = true;
     clearTimeout(this.timer);
   }
+}
+
+/** Returns a test for live events that name one of the changed answers. */
+export const changes =
+  (...names: string[]) =>
+  (event: string, data: string): boolean =>
+    event === "gone" || (event === "live" && names.some((name) => changedIn(data).includes(name)));
+
+function changedIn(data: string): string[] {
+  const document = JSON.parse(data) as { changed?: string[] };
+  return document.changed ?? [];
 }

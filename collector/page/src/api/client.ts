@@ -78,11 +78,19 @@ export async function postJson<T>(path: string, document: unknown): Promise<T> {
   return JSON.parse(plain(await response.text())) as T;
 }
 
-async function request(path: string, options: RequestInit): Promise<Response> {
+const BYTES_WITHIN_MS = 120_000;
+
+/** Returns the bytes at a path, such as a trace. Throws Refusal. */
+export async function getBytes(path: string): Promise<ArrayBuffer> {
+  const response = await request(path, { headers: tokenHeaders() }, BYTES_WITHIN_MS);
+  return response.arrayBuffer();
+}
+
+async function request(path: string, options: RequestInit, withinMs = ANSWER_WITHIN_MS): Promise<Response> {
   let response: Response;
   try {
     // A collector that hangs is a failure, too: without a limit the page would wait for ever.
-    response = await fetch(path, { ...options, signal: AbortSignal.timeout(ANSWER_WITHIN_MS) });
+    response = await fetch(path, { ...options, signal: AbortSignal.timeout(withinMs) });
   } catch {
     throw new Refusal(0, "the collector does not answer");
   }

@@ -1,6 +1,7 @@
 /** The views by path. */
 import type { ComponentType } from "preact";
 import { Fleet } from "../views/fleet/fleet";
+import { Job } from "../views/job/job";
 
 /** What a view gets: the named part of its path, decoded. */
 export interface ViewProps {
@@ -14,7 +15,10 @@ export interface ViewEntry {
   view: ComponentType<ViewProps>;
 }
 
-const VIEWS: readonly ViewEntry[] = [{ pattern: /^\/$/, section: "/", view: Fleet }];
+const VIEWS: readonly ViewEntry[] = [
+  { pattern: /^\/$/, section: "/", view: Fleet },
+  { pattern: /^\/jobs\/([^/]+)$/, section: "/", view: Job },
+];
 
 /** Entries of the navigation: path, name, and the key after "g". */
 export const SECTIONS: readonly (readonly [string, string, string])[] = [

@@ -85,3 +85,9 @@ const unitOf = (value: number, unit: string): string =>
 /** "1 rank", "2 ranks". */
 export const counted = (count: number, noun: string): string =>
   `${grouped(count, 0)} ${noun}${count === 1 ? "" : "s"}`;
+
+/** Returns how values of a metric are said, by its unit. */
+export function formatOf(unit: string): (value: number) => string {
+  if (unit === "s" || unit === "seconds") return seconds;
+  return unit === "ratio" ? (value) => percent(value, 0) : short;
+}

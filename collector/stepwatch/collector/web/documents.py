@@ -11,7 +11,8 @@ from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.views import Published, View
 from stepwatch.collector.slo.states import SloState
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.web import breakdown_view, job_view, run_view, sli_view, slo_view
+from stepwatch.collector.web import job_view, run_view, sli_view, slo_view
+from stepwatch.collector.web.breakdown import parts
 from stepwatch.collector.web.recorded import checkpoints_view, metrics_view
 from stepwatch.collector.web.schema.breakdown import Collectives
 from stepwatch.collector.web.schema.job import Heatmap
@@ -78,7 +79,7 @@ def _heatmap(metric: str) -> View:
 
 
 def _collectives(job: LiveJob, verdicts: Verdicts, now: float) -> Collectives:
-    return breakdown_view.collectives(job.current)
+    return parts.collectives(job.current)
 
 
 LINE = View("line", job_view.job_line, encoded, kept_seconds=600.0, often_seconds=10.0)

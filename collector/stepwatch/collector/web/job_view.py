@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import cast
 
 import numpy as np
 
-from stepwatch.collector.analysis.device_use import host_leads
-from stepwatch.collector.analysis.newest_steps import newest_window
 from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo.objectives import SloStatus, budget_words
 from stepwatch.collector.slo.states import TOO_EARLY_WORDS, SloState
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.evidence.step_window import IDLE, WORK
+from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
 from stepwatch.collector.state.step_facts import (
     clock_of,
     first_and_last_loss,
@@ -31,7 +27,8 @@ from stepwatch.collector.state.trackers.communication.links import Links
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.state.trackers.numerics import Numerics
-from stepwatch.collector.web.breakdown_view import breakdown
+from stepwatch.collector.web.breakdown.parts import breakdown
+from stepwatch.collector.web.breakdown.ranks import rank_summaries, ranks_by_cost
 from stepwatch.collector.web.fleet.entry import fleet_fields
 from stepwatch.collector.web.recorded.resumes_view import job_resumes
 from stepwatch.collector.web.schema.common import Money, as_row
@@ -42,7 +39,6 @@ from stepwatch.collector.web.schema.job import (
     JobLine,
     JobSummary,
     Pace,
-    Rank,
     SharedName,
     TrackerRun,
     Unread,
@@ -50,11 +46,8 @@ from stepwatch.collector.web.schema.job import (
 )
 from stepwatch.collector.web.schema.slo import SloLine
 from stepwatch.signals.arrays import Vector
-from stepwatch.signals.records import PHASE_NAMES
 
 RECENT_STEPS = 50
-MAX_RANKS = 1024
-"""Maximum number of ranks per answer."""
 
 
 def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> JobLine:
@@ -121,6 +114,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> JobSummary:
         **breakdown(attempt),
         "links": [as_row(TrackerRun, link) for link in attempt.tracker(Links).links()],
         "ranks": rank_summaries(attempt),
+        "ranks_by_cost": ranks_by_cost(attempt),
         "checkpoints": [as_row(Checkpoint, item) for _, item in job.checkpoints()],
         "incidents": [cast(JobIncident, incident.document()) for incident in incidents],
         "attempts": [
@@ -194,51 +188,6 @@ def pace(job: LiveJob) -> Pace:
 
 def _percentile(values: Vector, percent: int) -> float | None:
     return float(np.percentile(values, percent)) if len(values) else None
-
-
-def rank_summaries(attempt: Attempt) -> list[Rank]:
-    """Return the first ranks, timed on the current step clock."""
-    clock = step_timing(attempt).clock
-    seconds, leads = rank_seconds_on(attempt, clock), host_leads(newest_window(attempt))
-    return [
-        rank_summary(attempt, rank, seconds, float(leads[rank]) if rank < len(leads) else math.nan)
-        for rank in range(min(attempt.world, MAX_RANKS))
-    ]
-
-
-def rank_summary(
-    attempt: Attempt, rank: int, seconds: Mapping[str, Vector], host_lead: float
-) -> Rank:
-    """Return one rank: its location, and its time shares per phase and wait.
-
-    `seconds` maps a step column to cumulative seconds (world,); `host_lead` is NaN if unknown.
-    """
-    view, stage = attempt.ranks.views.get(rank), attempt.stages[rank]
-    sums = {name: float(sums[rank]) for name, sums in seconds.items()}
-    total, idle = sums.get("duration", 0.0), sum(sums.get(name, 0.0) for name in IDLE)
-
-    def share(name: str) -> float | None:
-        return sums[name] / total if total > 0 else None
-
-    return {
-        "rank": rank,
-        "node": view.node if view else None,
-        "stage": int(stage) if view and stage >= 0 else None,
-        "process_state": int(view.row["process_state"]) if view else None,
-        "ended": attempt.lifecycle.ended[rank].name.lower()
-        if rank in attempt.lifecycle.ended
-        else None,
-        "phase": _phase_name(int(view.row["phase"])) if view else None,
-        "phase_share": {name: share(name) for name in PHASE_NAMES},
-        "collective_wait_share": share("collective"),
-        "pipeline_wait_share": share("pipeline_wait"),
-        "device_idle_share": idle / total if IDLE[0] in sums and total > 0 else None,
-        "host_lead_seconds": None if math.isnan(host_lead) else host_lead,
-    }
-
-
-def _phase_name(number: int) -> str | None:
-    return PHASE_NAMES[number] if number < len(PHASE_NAMES) else None
 
 
 def slo_line(status: SloStatus, clock: str | None) -> SloLine:

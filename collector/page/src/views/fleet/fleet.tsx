@@ -13,7 +13,7 @@ type Line = Schemas["JobLineAnswer"];
 
 /** All jobs. */
 export function Fleet() {
-  const jobs = useAnswer<Schemas["JobsAnswer"]>("/v1/jobs", "fleet").value;
+  const jobs = useAnswer<Schemas["JobsAnswer"]>("/v1/jobs", { topic: "fleet", leastMs: 2_000 }).value;
   const open = jobs.value?.jobs.reduce((sum, line) => sum + (line.open_incidents ?? 0), 0);
   useTitle("Fleet", open);
   return (

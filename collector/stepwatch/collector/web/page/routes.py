@@ -17,10 +17,11 @@ from starlette.routing import Route
 
 from stepwatch.collector.web.answering.tagged import has_tag, tag_of
 
-VIEWS = ("/",)
+VIEWS = ("/", "/jobs/{job}")
 """Paths that the built page shows."""
+INDEX = "built/index.html"
+"""The document of all views."""
 OTHER_PAGES = {
-    "/jobs/{job}": "job.html",
     "/nodes": "nodes.html",
     "/nodes/{node}": "nodes.html",
     "/runbooks/{name}": "runbook.html",
@@ -60,9 +61,9 @@ def page_routes() -> Iterator[Route]:
 
 
 async def _view(request: Request) -> Response:
-    if not (_folder() / "built/index.html").is_file():
+    if not (_folder() / INDEX).is_file():
         return PlainTextResponse(_MISSING, 503)
-    return _answer(request, _read("built/index.html"))
+    return _answer(request, _read(INDEX))
 
 
 def _document(name: str) -> Callable[[Request], Awaitable[Response]]:
@@ -100,9 +101,18 @@ def _names(folder: str) -> set[str]:
     return {entry.name for entry in place.iterdir()} if place.is_dir() else set()
 
 
-@cache
 def _read(name: str) -> _File:
     """Return a file; a name in `built` has the digest of its bytes, `index.html` excepted."""
+    # A build while the collector runs replaces the document: it names other files then.
+    return _kept(name) if name != INDEX else _loaded(name)
+
+
+@cache
+def _kept(name: str) -> _File:
+    return _loaded(name)
+
+
+def _loaded(name: str) -> _File:
     path = _folder() / name
     copy = _folder() / f"{name}.gz"
     suffix = name[name.rindex(".") :]

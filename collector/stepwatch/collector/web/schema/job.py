@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from typing_extensions import TypedDict
 
 from .breakdown import Breakdown
@@ -149,6 +151,18 @@ class Rank(TypedDict):
     host_lead_seconds: float | None
 
 
+Standing = Literal["absent", "slowest", "median", "fastest"]
+
+
+class RankByCost(Rank):
+    """A rank that shows where a job's time goes."""
+
+    standing: Standing
+    """Absent: its process is stopped or gone; else its place by self time."""
+    self_seconds: float | None
+    """Mean self time a step over the newest steps."""
+
+
 class Checkpoint(TypedDict):
     """What ranks and agents reported of a checkpoint; null until it is reported."""
 
@@ -219,6 +233,8 @@ class JobSummary(JobLine, Pace, Breakdown):
     links: list[TrackerRun]
     ranks: list[Rank]
     """The first ranks; `world_size` counts all."""
+    ranks_by_cost: list[RankByCost]
+    """Absent ranks, the five slowest, the median and the fastest one."""
     checkpoints: list[Checkpoint]
     incidents: list[JobIncident]
     attempts: list[Attempt]

@@ -14,7 +14,7 @@ from stepwatch.collector.state.trackers.communication.collective_records import 
 from stepwatch.collector.state.trackers.lifecycle import Schedule
 from stepwatch.collector.state.trackers.steps.baseline import GRACE_STEPS, Baseline
 from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS, WARMUP_STEPS
-from stepwatch.collector.web.breakdown_view import breakdown
+from stepwatch.collector.web.breakdown.parts import breakdown
 from stepwatch.signals.records import Kind, LifecycleEvent, Op
 from tests.collector.gathered import call_rows, group_rows, records_of
 from tests.collector.made import JOB, SHARES, lifecycle_rows, run_segments, step_rows

@@ -1,0 +1,276 @@
+/** The picture of a job: tracks on one axis, and under them ranks by step. */
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { changes, useAnswer } from "../../api/answer";
+import type { Schemas } from "../../api/types";
+import { Axis } from "../../charts/axis";
+import type { Mark } from "../../charts/frame";
+import { scaleOf, scaleWords } from "../../charts/heat";
+import { Matrix } from "../../charts/matrix";
+import type { Cell } from "../../charts/matrix_data";
+import { momentOf, type Span } from "../../charts/range";
+import { Track, Values } from "../../charts/track";
+import type { TrackData } from "../../charts/track_data";
+import { formatOf, percent, seconds } from "../../words/quantities";
+import { BoardTable } from "./table";
+import { type LivePoints, useLivePoints, withLive } from "./points";
+import { chosen, RANGES, rangeQuery, seriesPath, zoom } from "./state";
+import * as tracks from "./tracks";
+
+/** What the board shows, for the picture and the drawer. */
+export interface BoardProps {
+  job: string;
+  newest: number | null;
+  onCell: (rank: number, steps: [number, number], at: number | null) => void;
+}
+
+const COLOURS = ["--data", "--data-2", "--warn", "--unsure", "--quiet"] as const;
+/** Named ranges move on by this part of their length: the path of a request stays for a while. */
+const RANGE_PARTS = 30;
+
+/** Returns the moments to ask for. */
+export function askedRange(newest: number | null): [number, number] | null {
+  const { zoom: exact, range } = chosen.value;
+  if (exact) return exact;
+  const length = RANGES[range] ?? null;
+  if (length === null || newest === null) return null;
+  const part = length / RANGE_PARTS;
+  return [Math.floor((newest - length) / part) * part, 4e9];
+}
+
+/** All answers that the board draws. */
+export function useBoard(job: string, newest: number | null) {
+  const range = askedRange(newest);
+  const base = `/v1/jobs/${encodeURIComponent(job)}`;
+  const topic = `job:${job}`;
+  const { matrix, by, ranks, metrics, compare } = chosen.value;
+  // Live events bring the points of single steps; longer buckets are asked for again.
+  const bySteps = useRef(true);
+  const series = useAnswer<Schemas["SeriesAnswer"]>(seriesPath(job, metrics, range), {
+    topic,
+    concerns: (event, data) => !bySteps.current || changes("series")(event, data),
+    leastMs: 5_000,
+  });
+  bySteps.current = (series.value.value?.resolution ?? "step") === "step";
+  const marks = useAnswer<Schemas["MarksAnswer"]>(`${base}/marks${rangeQuery(range, "?")}`, {
+    topic,
+    concerns: changes("marks", "summary"),
+  });
+  const spent = useAnswer<Schemas["SpentAnswer"]>(`${base}/spent${rangeQuery(range, "?")}`, { topic, leastMs: 10_000 });
+  const rankWindow = ranks ? `&first=${ranks[0]}&last=${ranks[1]}` : "";
+  const cells = useAnswer<Schemas["MatrixAnswer"]>(
+    `${base}/matrix?metric=${matrix}&rows=64&columns=256${by ? `&by=${by}` : ""}${rankWindow}`,
+    { topic, leastMs: 5_000 },
+  );
+  const other = useAnswer<Schemas["SeriesAnswer"]>(compare ? seriesPath(compare, metrics, null) : null);
+  const live = useLivePoints(job);
+  return { series, marks, spent, cells, other, live };
+}
+
+/** The board. */
+export function Board({ job, newest, onCell }: BoardProps) {
+  const answers = useBoard(job, newest);
+  const { series } = answers;
+  const element = useRef<HTMLDivElement>(null);
+  const width = useWidth(element);
+  const { value, failure } = series.value;
+  return (
+    <div ref={element} class={failure ? "board outdated" : "board"}>
+      {value === null && <p class="empty">{failure ? failure.message : "Loading."}</p>}
+      {value !== null && width.value > 0 && (
+        <Drawn {...answers} job={job} newest={newest} onCell={onCell} width={width.value} answer={value} />
+      )}
+    </div>
+  );
+}
+
+function useWidth(element: { current: HTMLDivElement | null }): { value: number } {
+  const width = useSignal(0);
+  useEffect(() => {
+    const measured = element.current;
+    if (!measured) return;
+    const follow = new ResizeObserver(() => {
+      width.value = measured.clientWidth;
+    });
+    follow.observe(measured);
+    return () => follow.disconnect();
+  }, [element.current === null]);
+  return width;
+}
+
+type Answers = ReturnType<typeof useBoard>;
+type DrawnProps = Answers & BoardProps & { width: number; answer: Schemas["SeriesAnswer"] };
+
+function Drawn({ marks, spent, cells, other, live, answer, newest, width, onCell }: DrawnProps) {
+  const { axis, zoom: exact, range, smooth, logarithmic, compare } = chosen.value;
+  const pointer = useSignal<number | null>(null);
+  const hovered = useSignal<Cell | null>(null);
+  const curves = useMemo(() => withLive(answer, live.value as LivePoints), [answer, live.value]);
+  const times = useMemo(() => tracks.stepTimes(curves), [curves]);
+  const place = tracks.placer(axis, times);
+  const length = RANGES[range] ?? null;
+  const newestAt = Math.max(times.at.at(-1) ?? 0, newest ?? 0);
+  const shownRange: [number, number] | null = exact ?? (length === null ? null : [newestAt - length, newestAt]);
+  const span = clippedTo(tracks.spanOf(axis, times, null), tracks.spanOf(axis, times, shownRange), exact !== null);
+  const drawnMarks = useMemo(
+    () => tracks.marksOf(marks.value.value?.marks ?? [], place),
+    [marks.value.value, axis, times],
+  );
+  const zoomTo = (next: Span | null): void => {
+    if (next === null) zoom(null);
+    else if (axis === "time") zoom([next.min, next.max]);
+    else zoom([momentOf(times, next.min), momentOf(times, next.max)]);
+  };
+  const groups = useMemo(
+    () => grouped(curves, other.value.value?.series ?? [], compare, smooth),
+    [curves, other.value.value, compare, smooth],
+  );
+  const shared = { span, marks: drawnMarks, pointer, onZoom: zoomTo };
+  return (
+    <>
+      {groups.map(({ title, unit, parts }) => (
+        <Track
+          key={title}
+          title={title}
+          data={joined(parts, place)}
+          format={formatOf(unit)}
+          logarithmic={logarithmic && title === "loss"}
+          {...shared}
+        />
+      ))}
+      {spent.value.value && spent.value.value.at.length > 0 && (
+        <SpentTrack spent={spent.value.value} place={place} {...shared} />
+      )}
+      {cells.value.value && (
+        <Cells answer={cells.value.value} times={times} hovered={hovered} onCell={onCell} {...shared} />
+      )}
+      <Axis kind={axis} span={span} marks={drawnMarks} width={width} />
+      <BoardTable curves={curves} />
+    </>
+  );
+}
+
+/** A named range that is longer than the run ends where the data does. */
+function clippedTo(all: Span, shown: Span, isExact: boolean): Span {
+  return isExact ? shown : { min: Math.max(all.min, Math.min(shown.min, all.max)), max: Math.max(all.max, shown.max) };
+}
+
+interface Group {
+  title: string;
+  unit: string;
+  parts: { x: Schemas["Series"]; line: TrackData["lines"][number] }[];
+}
+
+/** Returns tracks of curves: one a metric; evaluations of the same name, and another job's, join it. */
+function grouped(
+  curves: readonly Schemas["Series"][],
+  others: readonly Schemas["Series"][],
+  compare: string,
+  smooth: boolean,
+): Group[] {
+  const groups = new Map<string, Group>();
+  const add = (series: Schemas["Series"], label: string | null): void => {
+    const title = tracks.labelOf({ name: series.name, evaluation: "" });
+    const group = groups.get(title) ?? { title, unit: series.unit, parts: [] };
+    const colour = COLOURS[group.parts.length % COLOURS.length] ?? "--data";
+    const part = tracks.lineOf(series, colour, series.name === "step_seconds" && label === null);
+    if (label !== null) part.line = { label, colour, values: part.line.values };
+    if (smooth && series.name === "loss" && !series.evaluation) {
+      const raw = { ...part.line, label: `${part.line.label} raw`, colour: "--band", width: 1 };
+      group.parts.push({ x: part.x, line: raw });
+      part.line = { label: part.line.label, colour, values: tracks.smoothed(part.line.values, SMOOTHING) };
+    }
+    group.parts.push(part);
+    groups.set(title, group);
+  };
+  for (const series of curves) if (series.step.length) add(series, null);
+  for (const series of others) {
+    if (groups.has(tracks.labelOf({ name: series.name, evaluation: "" })) && !series.evaluation) {
+      add(series, `${tracks.labelOf(series)} of ${compare}`);
+    }
+  }
+  return [...groups.values()];
+}
+
+const SMOOTHING = 0.9;
+
+function joined(parts: Group["parts"], place: (at: number, step: number | null) => number): TrackData {
+  return tracks.joinedLines(parts, place);
+}
+
+interface Shared {
+  span: Span;
+  marks: readonly Mark[];
+  pointer: Parameters<typeof Track>[0]["pointer"];
+  onZoom: (span: Span | null) => void;
+}
+
+function SpentTrack({
+  spent,
+  place,
+  ...shared
+}: Shared & { spent: Schemas["SpentAnswer"]; place: (at: number, step: null) => number }) {
+  const data = tracks.spentTrack(spent, place);
+  return (
+    <>
+      <Track title="device-time" data={data} format={(value) => percent(value, 0)} fixed={[0, 1]} {...shared} />
+      <p class="legend small">
+        <Values data={data} pointer={shared.pointer} format={(value) => percent(value, 0)} />
+      </p>
+    </>
+  );
+}
+
+function Cells({
+  answer,
+  times,
+  hovered,
+  onCell,
+  ...shared
+}: Shared & {
+  answer: Schemas["MatrixAnswer"];
+  times: Parameters<typeof tracks.matrixOf>[2];
+  hovered: Parameters<typeof Matrix>[0]["hovered"];
+  onCell: BoardProps["onCell"];
+}) {
+  const { axis } = chosen.value;
+  const data = useMemo(() => tracks.matrixOf(answer, axis, times), [answer, axis, times]);
+  // The first step of an attempt starts up: it does not set the scale.
+  const skipped = data.steps.length > 1 && data.steps[0]?.[0] === 0 ? 1 : 0;
+  const scale = useMemo(() => scaleOf(data.seconds, skipped), [data]);
+  const what = `${answer.metric.replaceAll("_", " ")} by ${answer.by}, timed on the ${answer.clock}`;
+  const legend = `${what}; ${scaleWords(scale, seconds)}; hatched: unknown`;
+  const words = hovered.value ? cellWords(answer, hovered.value) : legend;
+  if (!data.steps.length) return <p class="quiet">No step has been received yet.</p>;
+  const open = ({ row, column }: Cell): void => {
+    const rank = answer.slowest[row]?.[column] ?? answer.rows[row]?.first ?? 0;
+    onCell(rank, answer.steps[column] ?? [0, 0], answer.at[column] ?? null);
+  };
+  return (
+    <div class="cells">
+      <p class="small quiet" id="cell" aria-live="off">
+        {words}
+      </p>
+      <Matrix
+        data={data}
+        hovered={hovered}
+        onCell={open}
+        label={`${what}; arrow keys read a cell, Enter opens it`}
+        scale={scale}
+        {...shared}
+      />
+    </div>
+  );
+}
+
+/** Returns a cell in words: "rank 2, step 41: 650 ms". */
+export function cellWords(answer: Schemas["MatrixAnswer"], cell: Cell): string {
+  const steps = answer.steps[cell.column];
+  const row = answer.rows[cell.row];
+  if (!steps || !row) return "";
+  const value = answer.seconds[cell.row]?.[cell.column] ?? null;
+  const slowest = answer.slowest[cell.row]?.[cell.column] ?? null;
+  const range = steps[0] === steps[1] ? `step ${steps[0]}` : `steps ${steps[0]} to ${steps[1]}`;
+  const most = row.first !== row.last && slowest !== null ? `, most by rank ${slowest}` : "";
+  return `${row.words}, ${range}: ${seconds(value)}${most}`;
+}

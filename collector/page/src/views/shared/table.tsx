@@ -1,0 +1,49 @@
+/** A table from columns and rows. */
+import type { ComponentChildren } from "preact";
+
+interface TableProps {
+  id?: string;
+  columns: readonly string[];
+  rows: readonly (readonly ComponentChildren[])[];
+  /** What stands in place of a table without rows. */
+  empty?: ComponentChildren;
+}
+
+/** A table; without rows, the words for that. */
+export function Table({ id, columns, rows, empty }: TableProps) {
+  if (!rows.length) return <p class="quiet">{empty ?? "None so far."}</p>;
+  return (
+    <div class="wide">
+      <table id={id}>
+        <thead>
+          <tr>
+            {columns.map((words) => (
+              <th key={words}>{words}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((cells, index) => (
+            <tr key={index}>
+              {cells.map((cell, column) => (
+                <td key={columns[column]}>{cell}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A part of a page that opens on demand, and by its anchor in the address. */
+export function Fold({ id, title, note, children }: { id: string; title: string; note?: string; children: ComponentChildren }) {
+  return (
+    <details class="panel" id={id} open={location.hash === `#${id}`}>
+      <summary>
+        {title} {note && <span class="quiet small">{note}</span>}
+      </summary>
+      <div class="stack">{children}</div>
+    </details>
+  );
+}

@@ -1,0 +1,1 @@
+"""Where the time of the newest steps goes: by part, and by rank."""
