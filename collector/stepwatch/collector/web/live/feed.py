@@ -50,6 +50,11 @@ class Feed:
         self._others: list[Published] = []
         self._next_others_s = -math.inf
 
+    @property
+    def size(self) -> int:
+        """Number of jobs that were told."""
+        return len(self._documents)
+
     def read(self, topics: Topics) -> News:
         """Read the jobs of some topics; return what changed."""
         lines = self._lines(topics)

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 MOST_STREAMS = 1000
 """Maximum number of open streams; a stream holds no thread and about 30 KiB."""
+MOST_JOBS = 10_000
+"""Jobs with events, about 2 kB each: without a stream on the fleet, old ones stay."""
 READING_SECONDS = 0.5
 """Shortest time between two readings of the jobs, whatever the pace of evaluations."""
 UNTOLD_SECONDS = 5.0
@@ -123,7 +125,15 @@ class Hub:
                 subscription.is_over = True
             self._wake()
 
+    def _begin_again(self) -> None:
+        """Forget all events; open streams get all fields again, and older cursors a resync."""
+        self._feed, self.log = Feed(self._service), EventLog()
+        for subscription in self._subscriptions:
+            subscription.position = FROM_START
+
     async def _read(self) -> None:
+        if self._feed.size > MOST_JOBS:
+            self._begin_again()
         covered = [*self._subscriptions]
         topics = joined(subscription.topics for subscription in covered)
         has_events = self.log.add(await run_in_threadpool(self._feed.read, topics))
