@@ -3,13 +3,16 @@
 An answer has an ETag over its content without `as_of`: a reader who asks again gets 304 while
 nothing changed. A collector that does not hold the job reads what the holder packed for it, at most
 seconds old: curves with at most `MOST_POINTS` points, and ranks in bins if they are many.
+
+Two hundred tabs that ask the same question about the same state cost one answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
+import numpy as np
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -23,7 +26,8 @@ from stepwatch.collector.web.documents import OLD_SECONDS, stale
 from stepwatch.collector.web.job_view import HEATMAP_METRICS
 
 from .asked import metrics_of, range_of, whole_of, word_of
-from .curves import CURVES, SHARED_CURVES, read_curves
+from .curves import CURVES, SHARED_CURVES, Curves, read_curves
+from .kept import Kept
 from .marks import MARKS, marks_document
 from .matrix import (
     BY,
@@ -45,7 +49,18 @@ ROWS, COLUMNS = 64, 160
 """Rows and columns of a matrix by default."""
 _MOST_STEP = (1 << 32) - 1
 """A step has 32 bits."""
+KEPT_CHARACTERS, KEPT_READ_BYTES = 16 << 20, 128 << 20
+"""Limits for kept answers: 150 of four curves; and for what other collectors packed, unpacked."""
 Document = dict[str, Any]
+_Make = Callable[[Any], Document]
+
+
+class _Source(NamedTuple):
+    """A view, the same for other collectors, and how what they packed is read."""
+
+    view: View
+    shared: View
+    read: Callable[[Any], Any]
 
 
 class HistoryApi:
@@ -53,6 +68,8 @@ class HistoryApi:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._texts: Kept[str] = Kept(KEPT_CHARACTERS, len)
+        self._read: Kept[Any] = Kept(KEPT_READ_BYTES, size_of)
 
     def routes(self) -> list[Route]:
         """Return the routes by path."""
@@ -69,29 +86,29 @@ class HistoryApi:
         `?from=` and `?to=` are Unix seconds, `?points=` the most points per curve.
         """
 
-        def asked() -> Callable[[Any], Document]:
+        def asked() -> _Make:
             wanted, span = metrics_of(request.query_params), range_of(request.query_params)
-            return lambda value: series_document(read_curves(value), wanted, span)
+            return lambda curves: series_document(curves, wanted, span)
 
-        return await self._answer(request, CURVES, SHARED_CURVES, asked)
+        return await self._answer(request, _Source(CURVES, SHARED_CURVES, read_curves), asked)
 
     async def spent(self, request: Request) -> Response:
         """Serve device-seconds by cause in buckets of time; the parameters are those of curves."""
 
-        def asked() -> Callable[[Any], Document]:
+        def asked() -> _Make:
             span = range_of(request.query_params)
-            return lambda value: spent_document(read_spent(value), span)
+            return lambda spent: spent_document(spent, span)
 
-        return await self._answer(request, SPENT, SHARED_SPENT, asked)
+        return await self._answer(request, _Source(SPENT, SHARED_SPENT, read_spent), asked)
 
     async def marks(self, request: Request) -> Response:
         """Serve the checkpoints, evaluations, restarts and incidents in a range."""
 
-        def asked() -> Callable[[Any], Document]:
+        def asked() -> _Make:
             span = range_of(request.query_params)
-            return lambda value: marks_document(value, span)
+            return lambda marks: marks_document(marks, span)
 
-        return await self._answer(request, MARKS, MARKS, asked)
+        return await self._answer(request, _Source(MARKS, MARKS, bytes), asked)
 
     async def matrix(self, request: Request) -> Response:
         """Serve seconds over ranks and steps for one `?metric=` of `job_view.HEATMAP_METRICS`.
@@ -102,20 +119,16 @@ class HistoryApi:
         query = request.query_params
         metric = query.get("metric", "self_time")
 
-        def asked() -> Callable[[Any], Document]:
+        def asked() -> _Make:
             word_of(query, "metric", (*HEATMAP_METRICS,))
             window = _window_of(request)
-            return lambda value: matrix_document(read_planes(value), window)
+            return lambda planes: matrix_document(planes, window)
 
         views = [views.get(metric, MARKS) for views in (MATRICES, SHARED_MATRICES)]
-        return await self._answer(request, views[0], views[1], asked)
+        return await self._answer(request, _Source(views[0], views[1], read_planes), asked)
 
     async def _answer(
-        self,
-        request: Request,
-        view: View,
-        shared: View,
-        asked: Callable[[], Callable[[Any], Document]],
+        self, request: Request, source: _Source, asked: Callable[[], _Make]
     ) -> Response:
         """Serve an answer made from a job's view; `asked` reads the parameters."""
         try:
@@ -123,23 +136,36 @@ class HistoryApi:
         except ValueError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         name = request.path_params["job"]
-
-        def made() -> tuple[str, str] | None:
-            published = self._service.answer(name, view, shared)
-            if published is None:
-                return None
-            document = make(published.value)
-            age = self._service.now() - published.as_of
-            if abs(age) > OLD_SECONDS:
-                document = _stale(document, published.as_of, self._service.now())
-            text = document_text({key: document[key] for key in document if key != "as_of"})
-            return text, f'{text[:-1]},"as_of":{published.as_of!r}}}'
-
-        answer = await run_in_threadpool(made)
+        question = name, request.url.path, request.url.query
+        answer = await run_in_threadpool(self._made, name, source, question, make)
         if answer is None:
             return self._unknown(name)
-        content, text = answer
+        content, as_of = answer
+        text = f'{content[:-1]},"as_of":{as_of!r}}}'
         return tagged(request, content.encode(), text.encode())
+
+    def _made(
+        self, job: str, source: _Source, question: Hashable, make: _Make
+    ) -> tuple[str, float] | None:
+        """Return an answer's JSON text without its date, and the date; None for an unknown job."""
+        published = self._service.answer(job, source.view, source.shared)
+        if published is None:
+            return None
+        now = self._service.now()
+
+        def text() -> str:
+            read = published.value
+            if isinstance(read, bytes):
+                key = job, source.shared.name
+                read = self._read.get(key, published, lambda: source.read(published.value))
+            document = make(read)
+            document.pop("as_of", None)
+            is_old = abs(now - published.as_of) > OLD_SECONDS
+            return document_text(_stale(document, published.as_of, now) if is_old else document)
+
+        if abs(now - published.as_of) > OLD_SECONDS:  # it says its age
+            return text(), published.as_of
+        return self._texts.get(question, published, text), published.as_of
 
     def _unknown(self, job: str) -> Response:
         why = self._service.withheld().get(job)
@@ -147,9 +173,18 @@ class HistoryApi:
         return JSONResponse({"error": reason}, status_code=404)
 
 
+def size_of(read: Any) -> int:
+    """Return the bytes in an object's arrays."""
+    if isinstance(read, bytes):
+        return len(read)
+    if isinstance(read, Curves):
+        return sum(column.nbytes for name in read.names for column in read.points(name))
+    return sum(column.nbytes for column in read if isinstance(column, np.ndarray))
+
+
 def _stale(document: Document, as_of: float, now: float) -> Document:
     old = stale({**document, "slos": [], "open_incidents": 0}, as_of, now)
-    del old["slos"], old["open_incidents"]
+    del old["slos"], old["open_incidents"], old["as_of"]
     return old
 
 
