@@ -33,6 +33,8 @@ class Process:
         self.store = folder / "store.db"
         self.place = url or str(self.store)
         self.log = folder / "log"
+        self.headers: dict[str, str] = {}
+        """Headers of what is sent: a token, for example."""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -63,7 +65,8 @@ class Process:
 
     def send(self, data: bytes) -> httpx.Response:
         """Post segments."""
-        return httpx.post(f"{self.url}/v1/segments", content=data, timeout=60.0)
+        address = f"{self.url}/v1/segments"
+        return httpx.post(address, content=data, headers=self.headers, timeout=60.0)
 
     def send_signal(self, number: int) -> None:
         """Send a signal to what runs."""

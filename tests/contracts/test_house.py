@@ -96,7 +96,6 @@ def test_the_wheel_holds_every_part_and_its_data(tmp_path: Path) -> None:
     for part in parts():
         assert f"stepwatch/{part.name}/__init__.py" in names
     for data in (
-        "stepwatch/collector/web/page/nodes.html",
         "stepwatch/collector/slo/asked/documents/step-time.yaml",
         "stepwatch/collector/incidents/grouping.toml",
         "stepwatch/runbooks/pages/TrainingStraggler.md",

@@ -71,7 +71,7 @@ def test_stolen_cpu_is_named_with_its_row() -> None:
     attributed = attribute(finding(), view({"cpu_steal_ratio": {1: 0.3, 0: 0.01}}))
     assert attributed.cause is Cause.CPU_STEAL
     assert attributed.summary == "rank 5 is slow, because its CPU is stolen"
-    row = Evidence("CPU stolen by the hypervisor", 0.3, "ratio", "usual 1%")
+    row = Evidence("CPU stolen by the hypervisor", 0.3, "ratio", "usual 1%", reference=0.01)
     assert attributed.evidence[1] == row
 
 

@@ -110,7 +110,7 @@ def test_nodes_need_the_token_and_their_page_does_not(service: Service) -> None:
     guarded = Client(make_api(service, tokens=lambda: Tokens.single("secret")))
     for path in ("/v1/nodes", "/v1/nodes/gpu-03"):
         assert guarded.get(path).status_code == 401
-    for path in ("/nodes", "/nodes/gpu-03", "/static/nodes.js"):
+    for path in ("/nodes", "/nodes/gpu-03", "/static/job.js"):
         assert guarded.get(path).status_code == 200
     guarded.headers["authorization"] = "Bearer secret"
     assert guarded.get("/v1/nodes").status_code == 200

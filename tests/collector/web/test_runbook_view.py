@@ -1,4 +1,4 @@
-"""Which incident fills in a runbook."""
+"""Which incident fills in a runbook, and the tree that a page draws."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from stepwatch.collector.web.runbook_view import relevant
+from stepwatch import runbooks
+from stepwatch.collector.web.runbooks import relevant, runbook_document
+from stepwatch.collector.web.runbooks.tree import sections_of
+from stepwatch.collector.web.schema.runbook import NODE_KINDS, RunbookNode
 from stepwatch.signals.names import (
     ALERT_CHECKPOINT_UNVERIFIED,
+    ALERT_NAMES,
     ALERT_NOT_RESTARTED,
     ALERT_OF,
     ALERT_RANK_FAILED,
@@ -45,3 +49,33 @@ def test_an_alert_without_findings_of_its_own_is_filled_in_from_what_led_to_it(
     reported = relevant(KNOWN, name, {"job": "llama"})
     assert (None if reported is None else reported["id"]) == expected
     assert relevant(KNOWN, name, {"job": "another"}) is None
+
+
+def nodes_in(nodes: list[RunbookNode]) -> list[RunbookNode]:
+    return [part for node in nodes for part in (node, *nodes_in(node["parts"]))]
+
+
+def test_markup_in_a_value_is_text_and_only_web_addresses_are_links() -> None:
+    text = (
+        "# Title\n\nJob <img src=x onerror=alert(1)> is `slow`.\n\n"
+        "## First\n\n1. [web](https://a.example/b) [script](javascript:alert(1)) [page](./x.md)\n"
+    )
+    introduction, first = sections_of(text)
+    assert (introduction["title"], first["title"]) == ("", "First")
+    (paragraph,) = introduction["nodes"]
+    assert "".join(part["text"] for part in paragraph["parts"]) == (
+        "Job <img src=x onerror=alert(1)> is slow."
+    )
+    links = [node["href"] for node in nodes_in(first["nodes"]) if node["kind"] == "link"]
+    assert links == ["https://a.example/b"]
+    assert {node["href"] for node in nodes_in(first["nodes"])} == {"", *links}
+
+
+@pytest.mark.parametrize("name", sorted(ALERT_NAMES))
+def test_every_runbook_has_a_first_step_and_documented_parts(name: str) -> None:
+    document = runbook_document(name, None, "http://collector", runbooks.render)
+    assert document["first_steps"] and document["first_steps"][0]["text"]
+    for section in document["sections"]:
+        for node in nodes_in(section["nodes"]):
+            assert node["kind"] in NODE_KINDS, node
+            assert not node["text"] or node["kind"] in ("text", "word", "code"), node

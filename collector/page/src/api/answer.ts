@@ -14,9 +14,13 @@ export interface Answer<T> {
 
 const LEAST_MS_BETWEEN = 1_000;
 
-/** When an answer is renewed: at events of `topic` that concern it, at most once in `leastMs`. */
+/**
+ * When an answer is renewed: at events of `topic` that concern it, at most once in `leastMs`, and every
+ * `everyMs` while the tab is visible: some answers change without an event.
+ */
 export interface Renewal {
-  topic: string;
+  topic?: string | null;
+  everyMs?: number;
   concerns?: (event: string, data: string) => boolean;
   leastMs?: number;
 }
@@ -47,11 +51,14 @@ export function useAnswer<T>(path: string | null, renewal: Renewal | null = null
     }, answer, renewal?.leastMs ?? LEAST_MS_BETWEEN);
     asking.now();
     const concerns = renewal?.concerns ?? (() => true);
-    const ends = renewal === null ? () => {} : listen(renewal.topic, (event) => {
+    const ends = renewal?.topic ? listen(renewal.topic, (event) => {
       if (event === null || concerns(event.event, event.data)) asking.now();
-    });
+    }) : () => {};
+    const every = renewal?.everyMs;
+    const timer = every ? setInterval(() => document.visibilityState === "visible" && asking.now(), every) : undefined;
     return () => {
       ends();
+      clearInterval(timer);
       asking.end();
     };
   }, [path, renewal?.topic]);

@@ -6,8 +6,8 @@ import { signal } from "@preact/signals";
 import { plain, tokenHeaders } from "./client";
 import { EventReader, type ServerEvent } from "./events";
 
-/** How the page learns of changes: "closed" while it is hidden or the collector is away. */
-export const connection = signal<"closed" | "stream" | "polling">("closed");
+/** How the page learns of changes: "closed" while it is hidden, "idle" where no view needs events. */
+export const connection = signal<"closed" | "idle" | "stream" | "polling">("idle");
 
 /** Handles an event of a topic; without one it is time to ask anew. */
 export type Listener = (event: ServerEvent | null) => void;
@@ -58,13 +58,13 @@ function askAnew(): void {
   for (const group of listeners.values()) for (const listener of group) listener(null);
 }
 
-function close(): void {
+function close(state: "closed" | "idle" = "closed"): void {
   clearTimeout(opening);
   clearInterval(polling);
   polling = undefined;
   stream?.abort();
   stream = null;
-  connection.value = "closed";
+  connection.value = state;
 }
 
 function reopen(afterMs: number): void {
@@ -74,8 +74,11 @@ function reopen(afterMs: number): void {
 }
 
 async function open(): Promise<void> {
+  if (!listeners.size) {
+    close("idle");
+    return;
+  }
   stream?.abort();
-  if (!listeners.size) return;
   const opened = new AbortController();
   stream = opened;
   try {

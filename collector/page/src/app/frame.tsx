@@ -52,7 +52,7 @@ function Freshness() {
   const words = useComputed(() =>
     failureCount.value > 0
       ? "no answer from the collector"
-      : { stream: "live", polling: "asks every 3 s", closed: "paused" }[connection.value],
+      : { stream: "live", polling: "asks every 3 s", closed: "paused", idle: "" }[connection.value],
   );
   const isStale = failureCount.value > 0;
   return (

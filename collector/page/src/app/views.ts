@@ -1,7 +1,11 @@
 /** The views by path. */
 import type { ComponentType } from "preact";
 import { Fleet } from "../views/fleet/fleet";
+import { IncidentView } from "../views/incident/incident";
 import { Job } from "../views/job/job";
+import { NodeView } from "../views/nodes/node";
+import { NodesView } from "../views/nodes/nodes";
+import { Runbook } from "../views/runbook/runbook";
 
 /** What a view gets: the named part of its path, decoded. */
 export interface ViewProps {
@@ -18,6 +22,10 @@ export interface ViewEntry {
 const VIEWS: readonly ViewEntry[] = [
   { pattern: /^\/$/, section: "/", view: Fleet },
   { pattern: /^\/jobs\/([^/]+)$/, section: "/", view: Job },
+  { pattern: /^\/incidents\/([^/]+)$/, section: "/", view: IncidentView },
+  { pattern: /^\/runbooks\/([^/]+)$/, section: "/", view: Runbook },
+  { pattern: /^\/nodes$/, section: "/nodes", view: NodesView },
+  { pattern: /^\/nodes\/([^/]+)$/, section: "/nodes", view: NodeView },
 ];
 
 /** Entries of the navigation: path, name, and the key after "g". */

@@ -31,7 +31,8 @@ class Confidence(StrEnum):
 class Evidence(NamedTuple):
     """One evidence row: a fact, its value and unit, and the reference value (`against`).
 
-    A fact in words, a line of Python for example, is in `text`; its value is NaN.
+    A fact in words, a line of Python for example, is in `text`; its value is NaN. `reference` is
+    the reference value as a number in the same unit, NaN if it is none.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Evidence(NamedTuple):
     unit: str
     against: str
     text: str = ""
+    reference: float = math.nan
 
 
 def text_evidence(name: str, text: str, against: str) -> Evidence:

@@ -80,7 +80,7 @@ def _gradient_norm(context: DetectionContext, step: int) -> Iterator[Evidence]:
         against = f"median of the steps before {before:.4g}"
         if curve.step[-1] < step:
             against = f"in step {curve.step[-1]}, the newest that is known; {against}"
-        yield Evidence("gradient norm", float(curve.mean[-1]), "", against)
+        yield Evidence("gradient norm", float(curve.mean[-1]), "", against, reference=before)
 
 
 def _held_by_rank(context: DetectionContext, step: int) -> Iterator[Evidence]:
@@ -135,12 +135,14 @@ def _tokens(context: DetectionContext, step: int) -> Iterator[Evidence]:
         return
     usual = float(before[known].sum())
     against = f"median of the steps before {usual:,.0f}"
-    yield Evidence("tokens of the batch", float(tokens[known].sum()), "tokens", against)
+    batch = float(tokens[known].sum())
+    yield Evidence("tokens of the batch", batch, "tokens", against, reference=usual)
     other = np.flatnonzero(known & (tokens != before))
     if len(other) <= RANKS_NAMED < np.count_nonzero(known) or len(other) == 1:
         for rank in other.tolist():
             against = f"median of the steps before {before[rank]:,.0f}"
-            yield Evidence(f"tokens of rank {rank}", float(tokens[rank]), "tokens", against)
+            value, usual = float(tokens[rank]), float(before[rank])
+            yield Evidence(f"tokens of rank {rank}", value, "tokens", against, reference=usual)
 
 
 def _seed(context: DetectionContext) -> Iterator[Evidence]:

@@ -247,7 +247,7 @@ def _evidence(item: Measured) -> Evidence:
         usual = f"{item.usual:.0%}" if unit == "ratio" else f"{item.usual:.2f}"
         against = f"usual {usual}{', shared by all ranks' if item.shared else ''}"
     name = item.rule.evidence + (f" on {item.node}" if item.node else "")
-    return Evidence(name, item.value, unit, against)
+    return Evidence(name, item.value, unit, against, reference=item.usual)
 
 
 def _neighbour_evidence(neighbour: Neighbour) -> Evidence:

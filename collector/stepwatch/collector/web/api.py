@@ -53,7 +53,7 @@ from stepwatch.collector.web.page import page_routes
 from stepwatch.collector.web.profiles import PLACEMENT, ProfilesApi
 from stepwatch.collector.web.report_request import report_of
 from stepwatch.collector.web.response import ResponseApi, with_responses
-from stepwatch.collector.web.runbook_view import ReadRunbook, relevant, runbook_document
+from stepwatch.collector.web.runbooks import ReadRunbook, relevant, runbook_document
 from stepwatch.signals.errors import StepwatchError
 
 if TYPE_CHECKING:
@@ -245,6 +245,7 @@ class Api:
 
         `?health=` selects a state, `?unhealthy=1` all but healthy ones, `?limit=` at most
         `nodes_view.MOST_NODES`, `?after=` a start name, from the previous answer's `next`.
+        `?worst_first=1` orders by health; then there is no `next`.
         """
         try:
             selection = nodes_view.selection_of(request.query_params)
@@ -281,7 +282,7 @@ class Api:
         )
 
     async def runbook(self, request: Request) -> Response:
-        """Serve a runbook as HTML.
+        """Serve a runbook as a tree of its parts.
 
         `?incident=` or `?job=` selects the incident that fills in values.
         """

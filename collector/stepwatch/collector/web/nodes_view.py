@@ -23,12 +23,19 @@ MOST_EPISODES = 200
 """Maximum number of episodes shown per node, newest first."""
 
 
+_WORST_FIRST = (Health.FAILED, Health.DEGRADED, Health.UNKNOWN, Health.HEALTHY)
+
+
 class Selection(NamedTuple):
-    """Selects nodes in one of `states`, with names after `after_name`, at most `limit`."""
+    """Selects nodes in one of `states`, with names after `after_name`, at most `limit`.
+
+    They are ordered by name, or by health with the worst first.
+    """
 
     states: frozenset[Health] = frozenset(Health)
     after_name: str = ""
     limit: int = MOST_NODES
+    is_worst_first: bool = False
 
 
 def selection_of(query: Mapping[str, str]) -> Selection:
@@ -47,17 +54,23 @@ def selection_of(query: Mapping[str, str]) -> Selection:
     limit = query.get("limit", str(MOST_NODES))
     if not (limit.isascii() and limit.isdigit()) or not 0 < int(limit) <= MOST_NODES:
         raise ValueError(f"limit must be a number from 1 to {MOST_NODES}")
-    return Selection(states, query.get("after", ""), int(limit))
+    is_worst_first = query.get("worst_first", "0") != "0"
+    if is_worst_first and "after" in query:
+        raise ValueError("after continues a list by name: it goes without worst_first")
+    return Selection(states, query.get("after", ""), int(limit), is_worst_first)
 
 
 def nodes_document(fleet: Fleet, selection: Selection) -> NodesAnswer:
-    """Return nodes by name; the counts cover all nodes."""
+    """Return the selected nodes; the counts cover all nodes."""
     nodes = [
         node
         for name, node in sorted(fleet.nodes.items())
         if name > selection.after_name and node.state.health in selection.states
     ]
+    if selection.is_worst_first:
+        nodes.sort(key=lambda node: _WORST_FIRST.index(node.state.health))
     page, counts = nodes[: selection.limit], fleet.counts()
+    is_cut = len(nodes) > len(page) > 0
     return {
         "nodes": [line(node) for node in page],
         "counts": {
@@ -76,7 +89,7 @@ def nodes_document(fleet: Fleet, selection: Selection) -> NodesAnswer:
             }
             for shared in fleet.shared
         ],
-        "next": page[-1].name if len(nodes) > len(page) and page else None,
+        "next": page[-1].name if is_cut and not selection.is_worst_first else None,
         "history_cut": fleet.is_cut,
     }
 

@@ -8,27 +8,15 @@ type Incident = Schemas["JobIncident"];
 const MOST_COMPARISONS = 3;
 const MOST_EVENTS = 8;
 
-/** Returns evidence with a number as comparisons; "peers 58.3 ms" gives the peers' value. */
+/** Returns evidence with a number as comparisons. */
 export function comparisonsOf(evidence: readonly Schemas["Evidence"][]): Comparison[] {
   return evidence
     .filter((item) => item.value !== null && !item.text)
     .map((item) => {
-      const peer = amountIn(item.against);
+      const peer = item.reference ?? null;
       const [share, peerShare] = peer === null ? [null, null] : sharesOf(item.value, peer);
       return { name: item.name, value: measure(item.value, item.unit), against: item.against, share, peerShare };
     });
-}
-
-const UNITS: Readonly<Record<string, number>> = {
-  ms: 1e-3, s: 1, min: 60, h: 3600, "%": 0.01, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, B: 1, "": 1,
-};
-
-/** Returns the number that a text such as "baseline 360 ms" ends with, in base units; null without one. */
-export function amountIn(text: string): number | null {
-  const match = /(-?[\d,]*\.?\d+)\s*(ms|s|min|h|%|kB|MB|GB|TB|B)?(?:\/s)?$/.exec(text.trim());
-  if (!match) return null;
-  const value = Number(match[1]?.replaceAll(",", ""));
-  return Number.isFinite(value) ? value * (UNITS[match[2] ?? ""] ?? 1) : null;
 }
 
 /** What supports the verdict. */

@@ -4,6 +4,7 @@ import { postJson, Refusal } from "../../api/client";
 import type { Schemas } from "../../api/types";
 import { incidentPath } from "../../app/place";
 import { incidentDetail, incidentSentence } from "../../words/verdict";
+import { copyText } from "./command";
 
 type Incident = Schemas["JobIncident"];
 
@@ -154,10 +155,6 @@ export function markdownOf(incident: Incident): string {
 
 /** Copies text; returns what happened, in words. */
 export async function copy(text: string): Promise<string> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return "Copied.";
-  } catch {
-    return "The browser does not allow copying: select the text instead.";
-  }
+  const isCopied = await copyText(text);
+  return isCopied ? "Copied." : "The browser does not allow copying: select the text instead.";
 }

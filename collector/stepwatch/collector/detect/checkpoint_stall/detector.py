@@ -200,12 +200,15 @@ def _slow(saving: Saving, run: Run, limits: Thresholds) -> Finding:
     against = "no earlier checkpoint" if math.isnan(usual) else f"usual {usual:.2f} s"
     verb = "has held" if saving.in_progress else "held"
     suffix = f"; rank {rank} is slowest" if rank >= 0 else ""
-    evidence = [Evidence("stall of the training loop", saving.elapsed, "seconds", against)]
+    evidence = [
+        Evidence("stall of the training loop", saving.elapsed, "seconds", against, reference=usual)
+    ]
     if rank >= 0:
         peer_seconds = float(np.nanmedian(np.delete(saving.rank_seconds, rank)))
         name, rank_seconds = f"time of rank {rank} in the checkpoint", saving.rank_seconds[rank]
         against_peers = f"the others {peer_seconds:.2f} s"
-        evidence.append(Evidence(name, float(rank_seconds), "seconds", against_peers))
+        row = Evidence(name, float(rank_seconds), "seconds", against_peers, reference=peer_seconds)
+        evidence.append(row)
     return _finding(
         saving,
         f"the checkpoint of step {saving.step} {verb} the job up for {saving.elapsed:.1f} s "
@@ -242,7 +245,7 @@ def _slow_saver(saving: Saving, run: Run, limits: Thresholds) -> list[Finding]:
             f"rank {rank} takes {rank_seconds:.1f} s in each of the newest {len(newest)} "
             f"checkpoints, up to that of step {saving.step}; the others take {peer_seconds:.2f} s, "
             "and wait for it",
-            [Evidence(name, rank_seconds, "seconds", against)],
+            [Evidence(name, rank_seconds, "seconds", against, reference=peer_seconds)],
             rank=rank,
             severity=excess,
             ratio=rank_seconds / peer_seconds if peer_seconds > 0 else math.nan,

@@ -236,8 +236,20 @@ def _finding(window: Window, members: Integers, steps: Integers, skew: Skew) -> 
         f"{rank_tokens:.0f} a step, they {peer_tokens:.0f}"
     )
     evidence = (
-        Evidence("tokens per step", rank_tokens, "tokens", f"peers {peer_tokens:.0f}"),
-        Evidence("forward and backward", self_time, "seconds", f"peers {in_words(peer_work)}"),
+        Evidence(
+            "tokens per step",
+            rank_tokens,
+            "tokens",
+            f"peers {peer_tokens:.0f}",
+            reference=peer_tokens,
+        ),
+        Evidence(
+            "forward and backward",
+            self_time,
+            "seconds",
+            f"peers {in_words(peer_work)}",
+            reference=peer_work,
+        ),
     )
     return build_finding(
         kind=FindingKind.DATA_SKEW,

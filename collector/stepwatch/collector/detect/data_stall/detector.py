@@ -247,9 +247,10 @@ def _finding(waits: Waits, stalled: Mask, began: int, rule: _Rule, numbers: Inte
         f"on {ranks_label}; "
         + (f"baseline {baseline_share:.0%}" if is_new else "it has since its first steps")
     )
+    was = f"{against} {baseline_share:.1%}", f"{against} {in_words(usual)}"
     evidence = (
-        Evidence("data share of the step", share, "ratio", f"{against} {baseline_share:.1%}"),
-        Evidence("data time per step", data, "seconds", f"{against} {in_words(usual)}"),
+        Evidence("data share of the step", share, "ratio", was[0], reference=baseline_share),
+        Evidence("data time per step", data, "seconds", was[1], reference=usual),
         Evidence("ranks that wait for data", count, "ranks", f"of {ranks}"),
     )
     return build_finding(

@@ -223,8 +223,9 @@ def _risen(cause: Cause, verb: str, steps: Integers, rise: Rise) -> Finding:
         when = f"since step {first} until step {steps[rise.ended - 1]}"
         recovery = f"; since step {steps[rise.ended]} it is back"
     summary = f"the loss {verb} {when}: {rise.now:.4g}, baseline {rise.baseline:.4g}{recovery}"
+    was = f"before step {first} {rise.baseline:.4g}"
     evidence = (
-        Evidence("loss of the job", rise.now, "loss", f"before step {first} {rise.baseline:.4g}"),
+        Evidence("loss of the job", rise.now, "loss", was, reference=rise.baseline),
         Evidence("rise over the noise of a step", errors, "ratio", f"noise {rise.noise:.3g}"),
     )
     return _finding(

@@ -168,7 +168,13 @@ def _finding(
     usual = float(np.nanmedian(peer_rates)) if np.isfinite(peer_rates).any() else math.nan
     against = "peers unknown" if math.isnan(usual) else f"peers {size(usual)} per second"
     evidence: tuple[Evidence, ...] = (
-        Evidence(f"growth of {kind} memory, rank {worst}", rate, "bytes per second", against),
+        Evidence(
+            f"growth of {kind} memory, rank {worst}",
+            rate,
+            "bytes per second",
+            against,
+            reference=usual,
+        ),
         Evidence(f"gained by rank {worst}", float(growth.gained[worst]), "bytes", "0 B expected"),
         Evidence("until full", remaining, "seconds", f"{kind} memory left"),
     )

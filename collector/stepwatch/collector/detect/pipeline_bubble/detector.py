@@ -262,9 +262,15 @@ def _imbalance(
     )
     evidence = (
         Evidence(
-            "work of the stage per step", work, "seconds", f"other stages {in_words(other_work)}"
+            "work of the stage per step",
+            work,
+            "seconds",
+            f"other stages {in_words(other_work)}",
+            reference=other_work,
         ),
-        Evidence("work over the other stages", ratio, "ratio", f"baseline {usual:.0%}"),
+        Evidence(
+            "work over the other stages", ratio, "ratio", f"baseline {usual:.0%}", reference=usual
+        ),
         _bubble_evidence(bubble_ratio(part), ideal),
     )
     return build_finding(
@@ -322,4 +328,5 @@ def _few_microbatches(
 def _bubble_evidence(measured: float | None, ideal: float | None) -> Evidence:
     """Return a row on the bubble, with the bubble that the schedule cannot avoid."""
     against = "its ideal is unknown" if ideal is None else f"the schedule's ideal {ideal:.0%}"
-    return Evidence("bubble", float("nan") if measured is None else measured, "ratio", against)
+    value, reference = (float("nan") if part is None else part for part in (measured, ideal))
+    return Evidence("bubble", value, "ratio", against, reference=reference)

@@ -232,16 +232,16 @@ def _finding(
         f"{in_words(now)} a step, baseline {in_words(expected)} for as many bytes "
         f"({times(now / max(expected, 1e-9))}){suffix}; it takes {lost:.0%} of the step more"
     )
+    was = f"baseline {in_words(usual_call.transfer)}", f"baseline {size_words(usual_call.bytes)}"
     evidence = (
-        Evidence("transfer per step", now, "seconds", f"baseline {in_words(usual_call.transfer)}"),
-        Evidence(
-            "bytes per step and rank", size, "bytes", f"baseline {size_words(usual_call.bytes)}"
-        ),
+        Evidence("transfer per step", now, "seconds", was[0], reference=usual_call.transfer),
+        Evidence("bytes per step and rank", size, "bytes", was[1], reference=usual_call.bytes),
         Evidence(
             "bus bandwidth",
             float("nan") if speeds[0] is None else speeds[0],
             "bytes per second",
             "unknown" if speeds[1] is None else f"baseline {size_words(speeds[1])} per second",
+            reference=float("nan") if speeds[1] is None else speeds[1],
         ),
         Evidence("operations that are slow", len(slow_keys), "count", f"of {len(moved.keys)} seen"),
     )

@@ -243,7 +243,7 @@ def finding_of(
     against = f"{growth.reference} {in_words(growth.usual)}"
     explains = "it explains as much of the wait at most"
     rows = [
-        Evidence(f"{wait} per step", growth.now, "seconds", against),
+        Evidence(f"{wait} per step", growth.now, "seconds", against, reference=growth.usual),
         Evidence("longer work per step", growth.more, "seconds", explains),
     ]
     if not math.isnan(growth.sure):

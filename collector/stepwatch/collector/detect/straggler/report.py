@@ -124,25 +124,28 @@ def device_evidence(
 
     `rank_seconds` and `peer_seconds` are the seconds per step in `phase` of the rank and its peers.
     """
-    peers_label = in_words(max(peer_seconds - times.peers_idle, 0.0))
+    peer_own = max(peer_seconds - times.peers_idle, 0.0)
     return (
         Evidence(
             f"device self time in {phase} per step",
             max(rank_seconds - times.idle, 0.0),
             "seconds",
-            f"peers {peers_label}",
+            f"peers {in_words(peer_own)}",
+            reference=peer_own,
         ),
         Evidence(
             f"device waits for its host in {phase} per step",
             times.idle,
             "seconds",
             f"peers {in_words(times.peers_idle)}; an upper bound",
+            reference=times.peers_idle,
         ),
         Evidence(
             "host is ahead of its device by",
             times.lead,
             "seconds",
             f"median rank {in_words(times.usual_lead)}; at the end of a step",
+            reference=times.usual_lead,
         ),
     )
 
@@ -275,15 +278,16 @@ def _evidence(
 ) -> tuple[Evidence, ...]:
     """Return rows on self time (rank, peers), step time (now, usual), wait and CPU."""
     rank, queue = slow.rank, facts.run_queue_ratio
+    name, usual = f"self time in {slow.phase} per step", f"baseline {in_words(lengths[1])}"
     against = f"{_peers(slow, steps)} {in_words(work[1])}"
     waits = steps.collective(slow.since)
     return (
-        Evidence(f"self time in {slow.phase} per step", work[0], "seconds", against),
-        Evidence("step time", lengths[0], "seconds", f"baseline {in_words(lengths[1])}"),
+        Evidence(name, work[0], "seconds", against, reference=work[1]),
+        Evidence("step time", lengths[0], "seconds", usual, reference=lengths[1]),
         *_cost_evidence(slow),
         *([_wait_evidence(rank, waits)] if waits.shape[1] > 1 else ()),
-        Evidence("CPU use", float(facts.cpu_ratio[rank]), "ratio", _compared_with(facts.cpu_ratio)),
-        Evidence("time on the run queue", float(queue[rank]), "ratio", _compared_with(queue)),
+        _compared_with("CPU use", facts.cpu_ratio, rank),
+        _compared_with("time on the run queue", queue, rank),
     )
 
 
@@ -322,11 +326,14 @@ def _wait_evidence(rank: int, waits: Matrix32) -> Evidence:
         float(np.median(waits[:, rank])),
         "seconds",
         f"median rank {in_words(float(np.median(waits)))}; the last to arrive waits least",
+        reference=float(np.median(waits)),
     )
 
 
-def _compared_with(values: Vector) -> str:
-    if len(values) == 1:
-        return "the only rank"
-    finite = values[np.isfinite(values)]
-    return f"median rank {float(np.median(finite)):.0%}" if len(finite) else "unknown"
+def _compared_with(name: str, values: Vector, rank: int) -> Evidence:
+    """Return a row on a rank's ratio among those of all ranks."""
+    value, finite = float(values[rank]), values[np.isfinite(values)]
+    if len(values) == 1 or not len(finite):
+        return Evidence(name, value, "ratio", "the only rank" if len(values) == 1 else "unknown")
+    median = float(np.median(finite))
+    return Evidence(name, value, "ratio", f"median rank {median:.0%}", reference=median)

@@ -139,19 +139,26 @@ def _own_past(
         f"all ranks are slower since step {first}: {seconds(now)} a step, {times:.2f}x the "
         f"baseline{per_token}"
     )
-    evidence = [Evidence("step time", now, "seconds", f"baseline {seconds(usual)}")]
+    baseline_label = f"baseline {seconds(usual)}"
+    evidence = [Evidence("step time", now, "seconds", baseline_label, reference=usual)]
     speed, usual_speed = part.tokens_per_second(), baseline.tokens_per_second()
     if not math.isnan(speed):
         against = "baseline unknown" if math.isnan(usual_speed) else f"baseline {usual_speed:.0f}"
-        evidence.append(Evidence("tokens per second", speed, "tokens/s", against))
+        evidence.append(
+            Evidence("tokens per second", speed, "tokens/s", against, reference=usual_speed)
+        )
     if shift is not None:
         phase = shift.phase.replace("_", " ")
         summary += f", most of it in {phase}"
         against = f"baseline {seconds(shift.baseline)}"
-        evidence.append(Evidence(f"{phase} per step", shift.now, "seconds", against))
+        evidence.append(
+            Evidence(f"{phase} per step", shift.now, "seconds", against, reference=shift.baseline)
+        )
     if not math.isnan(behind):
         summary += f"; at {behind:.0%} of its class"
-        evidence.append(Evidence("speed over that of its class", behind, "ratio", "100%"))
+        evidence.append(
+            Evidence("speed over that of its class", behind, "ratio", "100%", reference=1.0)
+        )
     return _finding(
         course=course,
         since=since,

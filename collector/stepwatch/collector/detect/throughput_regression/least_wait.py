@@ -66,6 +66,7 @@ def with_least_waiting(finding: Finding, waiters: LeastWaiting) -> Finding:
         waiters.waits,
         "seconds",
         f"the others {in_words(waiters.other_waits)}",
+        reference=waiters.other_waits,
     )
     return finding._replace(
         rank=waiters.ranks[0] if single else finding.rank,

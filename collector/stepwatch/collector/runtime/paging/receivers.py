@@ -216,7 +216,11 @@ def links_of(incident: Mapping[str, Any], links: str) -> list[tuple[str, str]]:
     if not links or not incident.get("job"):
         return []
     runbook = f"{links}/runbooks/{quote(str(incident['runbook']))}?incident={incident['id']}"
-    return [("job", f"{links}/jobs/{quote(str(incident['job']))}"), ("runbook", runbook)]
+    return [
+        ("incident", f"{links}/incidents/{quote(str(incident['id']))}"),
+        ("job", f"{links}/jobs/{quote(str(incident['job']))}"),
+        ("runbook", runbook),
+    ]
 
 
 def _pagerduty_payload(incident: Mapping[str, Any]) -> dict[str, Any]:

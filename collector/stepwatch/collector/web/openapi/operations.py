@@ -14,6 +14,7 @@ from stepwatch.collector.web.schema import (
     recorded,
     report,
     requests,
+    runbook,
     slo,
 )
 from stepwatch.collector.web.schema.breakdown import CollectivesAnswer
@@ -77,7 +78,7 @@ OPERATIONS = (
     Operation("GET", "/v1/nodes", nodes.NodesAnswer, requests.NodesQuery),
     Operation("GET", "/v1/nodes/{node}", nodes.NodeAnswer),
     Operation("GET", "/v1/report", report.ReportAnswer, requests.ReportOfQuery),
-    Operation("GET", "/v1/runbooks/{name}", report.RunbookAnswer, requests.RunbookQuery),
+    Operation("GET", "/v1/runbooks/{name}", runbook.RunbookAnswer, requests.RunbookQuery),
     Operation("GET", "/v1/openapi.json", None),
 )
 """Every route below `/v1`."""

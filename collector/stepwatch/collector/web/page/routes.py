@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -17,16 +17,10 @@ from starlette.routing import Route
 
 from stepwatch.collector.web.answering.tagged import has_tag, tag_of
 
-VIEWS = ("/", "/jobs/{job}")
+VIEWS = ("/", "/incidents/{id}", "/jobs/{job}", "/nodes", "/nodes/{node}", "/runbooks/{name}")
 """Paths that the built page shows."""
 INDEX = "built/index.html"
 """The document of all views."""
-OTHER_PAGES = {
-    "/nodes": "nodes.html",
-    "/nodes/{node}": "nodes.html",
-    "/runbooks/{name}": "runbook.html",
-}
-"""Paths with a document of their own."""
 _CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _HEADERS = {
     "content-security-policy": (
@@ -55,8 +49,6 @@ def page_routes() -> Iterator[Route]:
     """Yield the routes of all documents, scripts and style sheets."""
     for path in VIEWS:
         yield Route(path, _view)
-    for path, name in OTHER_PAGES.items():
-        yield Route(path, _document(name))
     yield Route("/static/{name}", _static)
 
 
@@ -66,19 +58,11 @@ async def _view(request: Request) -> Response:
     return _answer(request, _read(INDEX))
 
 
-def _document(name: str) -> Callable[[Request], Awaitable[Response]]:
-    async def serve(request: Request) -> Response:
-        return _answer(request, _read(name))
-
-    return serve
-
-
 async def _static(request: Request) -> Response:
     """Serve a script, style sheet or the licences by name."""
     name = request.path_params["name"]
-    for folder in ("built/", ""):
-        if name in _names(folder) and name.endswith((".js", ".css", "licenses.txt")):
-            return _answer(request, _read(folder + name))
+    if name in _built_names() and name.endswith((".js", ".css", "licenses.txt")):
+        return _answer(request, _read(f"built/{name}"))
     return JSONResponse({"error": "no such file"}, 404)
 
 
@@ -96,8 +80,8 @@ def _folder() -> Traversable:
     return resources.files(__package__)
 
 
-def _names(folder: str) -> set[str]:
-    place = _folder() / folder
+def _built_names() -> set[str]:
+    place = _folder() / "built"
     return {entry.name for entry in place.iterdir()} if place.is_dir() else set()
 
 

@@ -76,7 +76,9 @@ class ResponseApi:
         ]
 
     async def incidents(self, request: Request) -> Response:
-        """Serve the newest incidents; `?job=` selects one job, `?state=open` the open ones.
+        """Serve the newest incidents.
+
+        `?job=` selects one job, `?state=open` the open ones, `?node=` those that name a node.
 
         An agent's token gets only their attempts, and 403 for a job that its node does not run.
         """
@@ -84,8 +86,12 @@ class ResponseApi:
         if not getattr(request.state, "roles", READERS) & READERS:
             return await self._counted(request, job, state)
 
+        node = request.query_params.get("node")
+
         def read_incidents() -> list[dict[str, Any]]:
-            return self._with_responses(self._store.incidents(job, state))
+            newest = self._store.incidents(job, state)
+            chosen = [item for item in newest if node is None or item.get("node") == node]
+            return self._with_responses(chosen)
 
         return _json({"incidents": await run_in_threadpool(read_incidents)})
 

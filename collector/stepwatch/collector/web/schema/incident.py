@@ -28,6 +28,8 @@ class Evidence(TypedDict):
     """The reference value in words."""
     text: str
     """A fact in words; else empty."""
+    reference: NotRequired[float | None]
+    """The reference value in `unit`; null, or missing in older incidents, if it is no number."""
 
 
 class TimelineEntry(TypedDict):

@@ -1,4 +1,4 @@
-"""The report on device time, and runbooks."""
+"""The report on device time."""
 
 from __future__ import annotations
 
@@ -114,13 +114,3 @@ class ReportAnswer(_Start):
     incidents: list[ReportIncident]
     incident_count: int
     nodes: list[ReportNode]
-
-
-class RunbookAnswer(TypedDict):
-    """A runbook, filled in for an incident if there is one."""
-
-    name: str
-    html: str
-    """Safe HTML: text of jobs is escaped."""
-    incident: str | None
-    job: str | None

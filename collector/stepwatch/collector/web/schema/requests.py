@@ -45,6 +45,8 @@ class IncidentsQuery(TypedDict):
     job: NotRequired[str]
     state: NotRequired[str]
     """`open` selects the open ones."""
+    node: NotRequired[str]
+    """Those among the newest that name a node."""
 
 
 _Start = TypedDict(
@@ -68,6 +70,8 @@ class NodesQuery(TypedDict):
     limit: NotRequired[Annotated[int, Field(ge=1, le=MOST_NODES)]]
     after: NotRequired[str]
     """The name after which the list begins: `next` of the answer before."""
+    worst_first: NotRequired[str]
+    """`1` orders nodes by health."""
 
 
 _Day = TypedDict("_Day", {"from": Annotated[int, Field(description="Unix seconds.")]})

@@ -1,4 +1,4 @@
-"""Runbooks for the page: Markdown with an incident's values, rendered as safe HTML.
+"""Runbooks for the page: Markdown with an incident's values, as a tree.
 
 The pages belong to a layer above the collector; the caller passes the function that reads one.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from markdown_it import MarkdownIt
-
 from stepwatch.collector.incidents.model import OPEN, runbook_values
-from stepwatch.collector.web.schema.report import RunbookAnswer
+from stepwatch.collector.web.schema.runbook import RunbookAnswer
 from stepwatch.signals.names import ALERT_ABOUT
+
+from .steps import FIRST, steps_in
+from .tree import sections_of
 
 ReadRunbook = Callable[[str, Mapping[str, str]], str]
 """Reads an alert's runbook: (name, known values) to Markdown; raises StepwatchError."""
@@ -21,7 +22,7 @@ ReadRunbook = Callable[[str, Mapping[str, str]], str]
 def runbook_document(
     name: str, incident: dict[str, Any] | None, collector: str, read: ReadRunbook
 ) -> RunbookAnswer:
-    """Return the runbook `name` as HTML, filled in for `incident` if there is one.
+    """Return the runbook `name`, filled in for `incident` if there is one.
 
     Raises:
         StepwatchError: the runbook does not exist.
@@ -29,11 +30,13 @@ def runbook_document(
     values = {"collector": collector}
     if incident is not None:
         values |= runbook_values(incident)
-    # Raw HTML in a page or value is shown as text.
-    html = MarkdownIt("commonmark", {"html": False}).render(read(name, values))
+    page = read(name, values)
     return {
         "name": name,
-        "html": html,
+        "sections": sections_of(page),
+        "first_steps": [
+            {"text": step.text, "commands": [*step.commands]} for step in steps_in(page, FIRST)
+        ],
         "incident": None if incident is None else incident["id"],
         "job": None if incident is None else incident["job"],
     }

@@ -1,0 +1,72 @@
+/** The curve in which an incident shows, with its start and other events as marks. */
+import { useSignal } from "@preact/signals";
+import { useMemo, useRef } from "preact/hooks";
+import { changes, useAnswer } from "../../api/answer";
+import type { Schemas } from "../../api/types";
+import { Axis } from "../../charts/axis";
+import type { Mark } from "../../charts/frame";
+import type { Span } from "../../charts/range";
+import { Track } from "../../charts/track";
+import type { TrackData } from "../../charts/track_data";
+import { seconds, short } from "../../words/quantities";
+import { useWidth } from "../shared/width";
+import { dataOf, marksOf, spanOf } from "./curve_data";
+import { metricOf, rangeOf } from "./story";
+
+type Incident = Schemas["IncidentAnswer"];
+const POINTS = 400;
+/** Points of the newest steps come with each event; a curve this wide needs them less often. */
+const CURVE_MS = 10_000;
+const TITLES: Record<string, string> = { step_seconds: "step time", loss: "loss" };
+
+/** The curve, or why there is none. */
+export function Curve({ incident }: { incident: Incident }) {
+  const { from, to } = rangeOf(incident);
+  const ends = `from=${from}${to === null ? "" : `&to=${to}`}&points=${POINTS}`;
+  const metric = metricOf(incident.kind);
+  const job = `/v1/jobs/${encodeURIComponent(incident.job)}`;
+  const renewal = { topic: to === null ? `job:${incident.job}` : null, leastMs: CURVE_MS };
+  const series = useAnswer<Schemas["SeriesAnswer"]>(`${job}/series?metric=${metric}&${ends}`, renewal).value;
+  const marks = useAnswer<Schemas["MarksAnswer"]>(`${job}/marks?${ends}`, { ...renewal, concerns: changes("marks") }).value;
+  const data = useMemo(() => dataOf(series.value), [series.value]);
+  const drawn = useMemo(() => marksOf(incident, marks.value), [incident.id, marks.value]);
+  if (series.failure && !series.value) return <p class="quiet">No curve: {series.failure.message}.</p>;
+  if (!series.value) return <p class="quiet">Loading the curve.</p>;
+  if (!data.x.length) return <p class="quiet">No {TITLES[metric]} is known from that time.</p>;
+  return <Plot title={TITLES[metric] ?? metric} data={data} marks={drawn} whole={spanOf(incident, data.x)} />;
+}
+
+interface PlotProps {
+  title: string;
+  data: TrackData;
+  marks: readonly Mark[];
+  whole: Span;
+}
+
+function Plot({ title, data, marks, whole }: PlotProps) {
+  const zoom = useSignal<Span | null>(null);
+  const pointer = useSignal<number | null>(null);
+  const holder = useRef<HTMLDivElement>(null);
+  const width = useWidth(holder);
+  const span = zoom.value ?? whole;
+  return (
+    <div ref={holder} id="curve">
+      <Track
+        title={title}
+        data={data}
+        span={span}
+        marks={marks}
+        pointer={pointer}
+        onZoom={(chosen) => (zoom.value = chosen)}
+        format={title === "loss" ? short : seconds}
+        height={170}
+      />
+      <Axis kind="time" span={span} marks={marks} width={width} />
+      {zoom.value && (
+        <button type="button" class="chip" onClick={() => (zoom.value = null)}>
+          Whole range
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,146 @@
+/** What people do about an incident: acknowledge, assign, silence, mitigate, comment. */
+import { useSignal } from "@preact/signals";
+import { needsToken } from "../../api/answer";
+import { postJson, Refusal } from "../../api/client";
+import type { Schemas } from "../../api/types";
+import { copy, markdownOf, NameField, nameIn } from "../shared/response";
+
+type Incident = Schemas["IncidentAnswer"];
+type Act = "acknowledged" | "assigned" | "silenced" | "mitigated" | "comment" | "reopened";
+
+const MOST_TEXT = 1_000;
+const MOST_REASON = 300;
+const BUTTONS: readonly (readonly [Act, string])[] = [
+  ["acknowledged", "Acknowledge"],
+  ["assigned", "Assign…"],
+  ["silenced", "Silence…"],
+  ["mitigated", "Mitigated…"],
+  ["comment", "Comment…"],
+];
+const LENGTHS = [
+  ["3600", "1 hour"],
+  ["14400", "4 hours"],
+  ["86400", "1 day"],
+  ["604800", "7 days"],
+] as const;
+const ASKED: Partial<Record<Act, string>> = { assigned: "Owner", silenced: "Reason", mitigated: "What was done", comment: "Comment" };
+
+/** The buttons, and the form of the one that was pressed; `done` gets the incident after a change. */
+export function Respond({ incident, done }: { incident: Incident; done: (changed: Incident) => void }) {
+  const chosen = useSignal<Act | null>(null);
+  const copied = useSignal("");
+  const isAcknowledged = incident.response.acknowledged !== null;
+  return (
+    <div class="stack" id="respond">
+      <div class="row tools">
+        {BUTTONS.map(([act, words]) =>
+          act === "acknowledged" && isAcknowledged ? null : (
+            <button
+              key={act}
+              type="button"
+              class={act === "acknowledged" ? "primary" : ""}
+              aria-expanded={chosen.value === act}
+              onClick={() => (chosen.value = chosen.value === act ? null : act)}
+            >
+              {words}
+            </button>
+          ),
+        )}
+        <button type="button" onClick={() => void copy(markdownOf(incident)).then((words) => (copied.value = words))}>
+          Copy
+        </button>
+        <span role="status" class="quiet small">
+          {copied.value}
+        </span>
+      </div>
+      {chosen.value && (
+        <Form
+          key={chosen.value}
+          act={chosen.value}
+          incident={incident}
+          done={(changed) => {
+            chosen.value = null;
+            done(changed);
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+interface FormProps {
+  act: Act;
+  incident: Incident;
+  done: (changed: Incident) => void;
+}
+
+function Form({ act, incident, done }: FormProps) {
+  const text = useSignal("");
+  const length = useSignal("3600");
+  const failure = useSignal("");
+  const isSending = useSignal(false);
+  const asked = ASKED[act];
+  const send = async (by: string): Promise<void> => {
+    isSending.value = true;
+    failure.value = "";
+    try {
+      done(await sent(act, incident, by, text.value, Number(length.value)));
+    } catch (error) {
+      if (error instanceof Refusal && error.status === 401) needsToken.value = true;
+      failure.value = error instanceof Error ? error.message : String(error);
+    }
+    isSending.value = false;
+  };
+  return (
+    <form
+      class="panel row"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send(nameIn(event.currentTarget));
+      }}
+    >
+      <label>
+        Your name <NameField />
+      </label>
+      {asked && (
+        <label class="grows">
+          {asked}{" "}
+          <input
+            value={text.value}
+            maxLength={act === "silenced" ? MOST_REASON : MOST_TEXT}
+            required={act !== "mitigated"}
+            onInput={(event) => (text.value = event.currentTarget.value)}
+          />
+        </label>
+      )}
+      {act === "silenced" && (
+        <label>
+          For{" "}
+          <select value={length.value} onChange={(event) => (length.value = event.currentTarget.value)}>
+            {LENGTHS.map(([seconds, words]) => (
+              <option key={seconds} value={seconds}>
+                {words}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      <button type="submit" class="primary" disabled={isSending.value}>
+        {act === "silenced" ? `Silence ${incident.kind} of ${incident.job}` : act === "acknowledged" ? "Acknowledge" : "Send"}
+      </button>
+      {failure.value && (
+        <p class="notice" role="alert">
+          Not done: {failure.value}
+        </p>
+      )}
+    </form>
+  );
+}
+
+async function sent(act: Act, incident: Incident, by: string, text: string, seconds: number): Promise<Incident> {
+  const path = `/v1/incidents/${encodeURIComponent(incident.id)}`;
+  if (act !== "silenced") return postJson<Incident>(`${path}/notes`, { event: act, by, text });
+  const wanted = { job: incident.job, kind: incident.kind, why: text, by, seconds };
+  const silenced = await postJson<Schemas["Silence"]>("/v1/silences", wanted);
+  return { ...incident, response: { ...incident.response, silenced } };
+}

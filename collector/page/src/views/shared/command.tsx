@@ -1,0 +1,47 @@
+/** A command with a button that copies it. */
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+const COPIED_MS = 2_000;
+
+/** Shows a command, or several lines of them. */
+export function Command({ text }: { text: string }) {
+  const shown = useSignal("Copy");
+  useEffect(() => {
+    if (shown.value === "Copy") return;
+    const timer = setTimeout(() => (shown.value = "Copy"), COPIED_MS);
+    return () => clearTimeout(timer);
+  }, [shown.value]);
+  return (
+    <div class="copied-command">
+      <code class="command">{text}</code>
+      <button
+        type="button"
+        class="chip"
+        onClick={() => void copyText(text).then((done) => (shown.value = done ? "Copied" : "Select it to copy"))}
+      >
+        {shown.value}
+      </button>
+    </div>
+  );
+}
+
+/** Copies text; false where the browser does not allow it, as on a page without TLS. */
+export async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copySelected(text);
+  }
+}
+
+function copySelected(text: string): boolean {
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+}
