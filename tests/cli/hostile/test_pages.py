@@ -65,6 +65,7 @@ def check(visitor: Visitor, url: str, runbooks: dict[str, str]) -> None:
         f"/jobs/{JOB}": ".verdict",
         "/nodes": "tbody tr",
         "/nodes/node-0": "tbody tr",
+        **{f"/incidents/{identity}": "#evidence :is(li, dd, p)" for identity in runbooks},
         **{
             f"/runbooks/{book}?incident={identity}": "#page h1"
             for identity, book in runbooks.items()

@@ -110,7 +110,7 @@ def test_nodes_need_the_token_and_their_page_does_not(service: Service) -> None:
     guarded = Client(make_api(service, tokens=lambda: Tokens.single("secret")))
     for path in ("/v1/nodes", "/v1/nodes/gpu-03"):
         assert guarded.get(path).status_code == 401
-    for path in ("/nodes", "/nodes/gpu-03", "/static/job.js"):
+    for path in ("/nodes", "/nodes/gpu-03", "/incidents/x", "/static/licenses.txt"):
         assert guarded.get(path).status_code == 200
     guarded.headers["authorization"] = "Bearer secret"
     assert guarded.get("/v1/nodes").status_code == 200
@@ -143,3 +143,13 @@ def test_a_store_that_is_gone_is_asked_once_in_two_seconds(
     clock.advance(2.0)
     assert service.nodes.if_known() is None
     assert len(statements) == 2
+
+
+def test_the_worst_node_comes_first_where_that_is_asked(client: Client) -> None:
+    listing = listed(client, "?worst_first=1&limit=2")
+    states = [node["health"] for node in listing["nodes"]]
+    assert states[0] == "failed" and listing["next"] is None
+    order = ["failed", "degraded", "unknown", "healthy"]
+    everyone = [node["health"] for node in listed(client, "?worst_first=1")["nodes"]]
+    assert everyone == sorted(everyone, key=order.index) and len(everyone) > 3
+    assert client.get("/v1/nodes?worst_first=1&after=gpu-01").status_code == 400

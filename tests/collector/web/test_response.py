@@ -118,6 +118,12 @@ def test_notes_are_shown_with_the_incident_and_its_job(service: Service, clock: 
     (shown,) = client.get(f"/v1/jobs/{JOB}").json()["incidents"]
     assert listed["response"] == shown["response"] == noted["response"]
     assert client.get(path).json() == noted
+    on_node = [client.get(f"/v1/incidents?node={name}").json() for name in ("node-0", "gpu-9")]
+    assert [len(document["incidents"]) for document in on_node] == [1, 0]
+    tag = client.get(path).headers["etag"]
+    client.headers = {"if-none-match": tag}
+    assert client.get(path).status_code == 304, "a page asks again every few seconds"
+    client.headers = {}
     for wrong in ({"event": "resolved", "by": "ada"}, {"event": "assigned", "by": "ada"}, {}):
         assert client.post(f"{path}/notes", sent(wrong)).status_code == 400
     note = sent({"event": "comment", "by": "ada", "text": "x"})

@@ -252,7 +252,7 @@ class Api:
         except ValueError as error:
             return _problem(400, str(error))
         fleet = await run_in_threadpool(self._service.nodes.fleet)
-        return _json(nodes_view.nodes_document(fleet, selection))
+        return _json_tagged(request, nodes_view.nodes_document(fleet, selection))
 
     async def node(self, request: Request) -> Response:
         """Serve one node, its parts and its history."""
@@ -261,7 +261,7 @@ class Api:
         if node is None:
             return _problem(404, "no such node; /v1/nodes lists them")
         history = await run_in_threadpool(self._service.nodes.history, node.name)
-        return _json(nodes_view.node_document(node, history))
+        return _json_tagged(request, nodes_view.node_document(node, history))
 
     async def report(self, request: Request) -> Response:
         """Serve device time by cause over whole UTC days.
@@ -293,7 +293,7 @@ class Api:
         incident = relevant(incidents, name, request.query_params)
         base_url = str(request.base_url).rstrip("/")
         try:
-            return _json(runbook_document(name, incident, base_url, self._runbook))
+            return _json_tagged(request, runbook_document(name, incident, base_url, self._runbook))
         except StepwatchError as error:
             return _problem(404, str(error))
 
@@ -338,6 +338,11 @@ async def store_gone(request: Request, error: Exception) -> Response:
     """Answer 503: the store did not respond."""
     reason = str(getattr(error, "orig", None) or type(error).__name__)
     return _problem(503, f"the store does not answer: {reason}", {"retry-after": "5"})
+
+
+def _json_tagged(request: Request, document: Any) -> Response:
+    content = encoded(document)
+    return tagged(request, content, content)
 
 
 def _json(document: Any, headers: dict[str, str] | None = None) -> Response:

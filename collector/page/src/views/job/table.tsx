@@ -4,6 +4,7 @@ import type { Schemas } from "../../api/types";
 import { formatOf } from "../../words/quantities";
 import { Moment } from "../shared/moment";
 import { labelOf } from "./tracks";
+import { Wide } from "../shared/wide";
 
 const MOST_ROWS = 200;
 
@@ -33,7 +34,7 @@ function Rows({ curves }: { curves: readonly Schemas["Series"][] }) {
     return null;
   };
   return (
-    <div class="wide">
+    <Wide label="Table of the curves' values">
       <table>
         <thead>
           <tr>
@@ -67,6 +68,6 @@ function Rows({ curves }: { curves: readonly Schemas["Series"][] }) {
         </tbody>
       </table>
       {steps.length > MOST_ROWS && <p class="quiet">The newest {MOST_ROWS} of {steps.length} steps.</p>}
-    </div>
+    </Wide>
   );
 }

@@ -1,5 +1,4 @@
 /** One node: its state, the parts that were at fault, its history, and the incidents that name it. */
-import type { ComponentChildren } from "preact";
 import { useAnswer } from "../../api/answer";
 import type { Schemas } from "../../api/types";
 import { incidentPath, jobPath } from "../../app/place";
@@ -8,6 +7,7 @@ import type { ViewProps } from "../../app/views";
 import { Loaded } from "../shared/loading";
 import { Moment } from "../shared/moment";
 import { State } from "../shared/state";
+import { Table } from "../shared/table";
 import { NODES_EVERY_MS } from "./nodes";
 import { actionWords, NodeRows } from "./rows";
 
@@ -62,45 +62,18 @@ function Incidents({ name }: { name: string }) {
   );
 }
 
-function Table({ id, headings, rows }: { id: string; headings: readonly string[]; rows: ComponentChildren }) {
-  return (
-    <div class="wide">
-      <table id={id}>
-        <thead>
-          <tr>
-            {headings.map((words) => (
-              <th key={words}>{words}</th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>{rows}</tbody>
-      </table>
-    </div>
-  );
-}
-
 function Parts({ parts }: { parts: Node["parts"] }) {
-  const rows = parts.map((part) => (
-    <tr key={part.part}>
-      <td>{part.part}</td>
-      <td>
-        <State word={part.health} />
-      </td>
-      <td>{actionWords(part.action)}</td>
-      <td>{part.faults}</td>
-      <td>
-        <Moment at={part.last_seen} />
-      </td>
-    </tr>
-  ));
+  const rows = parts.map((part) => [
+    part.part,
+    <State word={part.health} />,
+    actionWords(part.action),
+    part.faults,
+    <Moment at={part.last_seen} />,
+  ]);
   return (
     <section class="panel stack">
       <h2>Parts that were at fault</h2>
-      {parts.length ? (
-        <Table id="parts" headings={["Part", "Health", "What to do", "Faults", "Last seen"]} rows={rows} />
-      ) : (
-        <p class="quiet">No part of it was.</p>
-      )}
+      <Table id="parts" columns={["Part", "Health", "What to do", "Faults", "Last seen"]} rows={rows} empty="No part of it was." />
     </section>
   );
 }
@@ -108,30 +81,20 @@ function Parts({ parts }: { parts: Node["parts"] }) {
 const HISTORY = ["Began", "Ended", "Severity", "What", "Part", "Times", "Job", "Shown by"] as const;
 
 function History({ node }: { node: Node }) {
-  const rows = node.history.map((fact, index) => (
-    <tr key={index}>
-      <td>
-        <Moment at={fact.began} />
-      </td>
-      <td>
-        <Ended fact={fact} />
-      </td>
-      <td>{fact.severity}</td>
-      <td>{fact.title}</td>
-      <td>{fact.subject}</td>
-      <td>{fact.times}</td>
-      <td>{fact.job === null ? "-" : <a href={jobPath(fact.job)}>{fact.job}</a>}</td>
-      <td>{fact.text}</td>
-    </tr>
-  ));
+  const rows = node.history.map((fact) => [
+    <Moment at={fact.began} />,
+    <Ended fact={fact} />,
+    fact.severity,
+    fact.title,
+    fact.subject,
+    fact.times,
+    fact.job === null ? "-" : <a href={jobPath(fact.job)}>{fact.job}</a>,
+    fact.text,
+  ]);
   return (
     <section class="panel stack">
       <h2>History</h2>
-      {node.history.length ? (
-        <Table id="history" headings={HISTORY} rows={rows} />
-      ) : (
-        <p class="quiet">No fact about this node was ever reported.</p>
-      )}
+      <Table id="history" columns={HISTORY} rows={rows} empty="No fact about this node was ever reported." />
       {node.history_left_out > 0 && <p class="quiet">{node.history_left_out} older ones are not shown.</p>}
     </section>
   );

@@ -3,6 +3,7 @@ import type { Schemas } from "../../api/types";
 import { nodePath } from "../../app/place";
 import { Moment } from "../shared/moment";
 import { State } from "../shared/state";
+import { Wide } from "../shared/wide";
 
 type Line = Schemas["NodeLine"];
 const HEADINGS = ["Node", "Health", "Why", "What to do", "Last report"] as const;
@@ -14,7 +15,7 @@ export const actionWords = (action: Line["action"]): string => (action === "none
 /** A table of nodes. */
 export function NodeRows({ nodes }: { nodes: readonly Line[] }) {
   return (
-    <div class="wide panel">
+    <Wide panel label="Table of nodes">
       <table id="nodes">
         <thead>
           <tr>
@@ -34,7 +35,7 @@ export function NodeRows({ nodes }: { nodes: readonly Line[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }
 

@@ -1,5 +1,6 @@
 /** A table from columns and rows. */
 import type { ComponentChildren } from "preact";
+import { Wide } from "./wide";
 
 interface TableProps {
   id?: string;
@@ -13,7 +14,7 @@ interface TableProps {
 export function Table({ id, columns, rows, empty }: TableProps) {
   if (!rows.length) return <p class="quiet">{empty ?? "None so far."}</p>;
   return (
-    <div class="wide">
+    <Wide label={`Table: ${columns.filter(Boolean).join(", ")}`}>
       <table id={id}>
         <thead>
           <tr>
@@ -32,7 +33,7 @@ export function Table({ id, columns, rows, empty }: TableProps) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Wide>
   );
 }
 

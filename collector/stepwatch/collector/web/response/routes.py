@@ -17,6 +17,7 @@ from stepwatch.collector.store.profiles import Request as ProfileRequest
 from stepwatch.collector.store.response import Note, Silence, response_of
 from stepwatch.collector.store.response.silences import covering
 from stepwatch.collector.web.access.roles import READERS
+from stepwatch.collector.web.answering.tagged import tagged
 from stepwatch.collector.web.documents import encoded
 from stepwatch.signals.errors import StepwatchError
 
@@ -107,7 +108,10 @@ class ResponseApi:
     async def incident(self, request: Request) -> Response:
         """Serve one incident."""
         incident = await run_in_threadpool(self._incident, request.path_params["id"])
-        return _json(incident) if incident else _problem(404, NO_INCIDENT)
+        if incident is None:
+            return _problem(404, NO_INCIDENT)
+        content = encoded(incident)
+        return tagged(request, content, content)
 
     async def add_note(self, request: Request) -> Response:
         """Add a note to an incident and answer with the incident.

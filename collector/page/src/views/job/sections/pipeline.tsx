@@ -3,6 +3,7 @@ import type { Schemas } from "../../../api/types";
 import { PHASES } from "../../../theme/colours";
 import { deviceTime, number, percent, seconds, UNKNOWN } from "../../../words/quantities";
 import { Table } from "../../shared/table";
+import { Wide } from "../../shared/wide";
 
 type Job = Schemas["JobAnswer"];
 type Stage = Schemas["StageTimes"];
@@ -57,7 +58,7 @@ export function Microbatches({ found }: { found: Schemas["Microbatches"] | null 
   return (
     <div id="microbatches" class="stack">
       <p class="quiet small">{`step ${found.step}, the newest sampled one, of ${found.ranks} ranks`}</p>
-      <div class="wide">
+      <Wide label="Microbatches by stage">
         <svg class="microbatches" viewBox={`0 0 ${WIDTH} ${stages.length * ROW}`} role="img" aria-label="Microbatches by stage">
           {stages.map((stage, index) => (
             <g key={stage.stage} transform={`translate(0 ${index * ROW})`}>
@@ -68,7 +69,7 @@ export function Microbatches({ found }: { found: Schemas["Microbatches"] | null 
             </g>
           ))}
         </svg>
-      </div>
+      </Wide>
       <p class="legend small quiet">
         {Object.entries(WORK).map(([work, colour]) => (
           <span key={work} class="key">

@@ -110,7 +110,7 @@ export function RanksByCost({ job }: { job: Job }) {
       process ? <span class={process === "ended" ? "quiet" : "state s-bad"}>{process}</span> : "",
     ];
   });
-  const columns = ["", "Rank", "Node", "Stage", "Self time a step", "Phases and waits", "Process"];
+  const columns = ["Place", "Rank", "Node", "Stage", "Self time a step", "Phases and waits", "Process"];
   return <Table id="ranks" columns={columns} rows={rows} empty="No step has been received yet." />;
 }
 
