@@ -61,3 +61,16 @@ test("the value nearest to the pointer is read", () => {
   assert.deepEqual([-5, 1.4, 1.6, 99].map((at) => nearest([0, 1, 2], at)), [0, 1, 2, 2]);
   assert.equal(nearest([], 1), -1);
 });
+
+test("newer columns replace those of the same steps, and rows that differ do not fit", () => {
+  const about = { job: "a", state: "running", attempt: 0, metric: "self_time", clock: "host", by: "rank", as_of: 0, known_steps: null } as const;
+  const rows = [{ first: 0, last: 0, words: "rank 0", nodes: [] }];
+  const matrix = (steps: [number, number][], values: (number | null)[]): Schemas["MatrixAnswer"] => ({
+    ...about, rows, steps, at: steps.map(([, last]) => last), seconds: [values], slowest: [values.map(() => 0)],
+  });
+  const base = matrix([[0, 1], [2, 3], [4, 4]], [1, 2, null]);
+  const joined = tracks.joinedMatrix(base, matrix([[4, 4], [5, 5]], [3, 4]));
+  assert.deepEqual(joined.steps, [[0, 1], [2, 3], [4, 4], [5, 5]]);
+  assert.deepEqual(joined.seconds, [[1, 2, 3, 4]]);
+  assert.equal(tracks.joinedMatrix(base, { ...matrix([[4, 4]], [3]), rows: [] }), base);
+});

@@ -1,21 +1,5 @@
 /** A rank's value as a bar, with a mark at its peers'. */
-
-/** One comparison; `share` and `peerShare` are 0 to 1 of the bar's width, null while unknown. */
-export interface Comparison {
-  name: string;
-  value: string;
-  against: string;
-  share: number | null;
-  peerShare: number | null;
-}
-
-/** Returns the shares of two values on one bar: the greater one takes nine tenths. */
-export function sharesOf(value: number | null, peer: number | null): [number | null, number | null] {
-  const most = Math.max(value ?? 0, peer ?? 0);
-  const share = (part: number | null): number | null =>
-    part === null || !(most > 0) || part < 0 ? null : (0.9 * part) / most;
-  return [share(value), share(peer)];
-}
+import type { Comparison } from "./comparisons";
 
 /** Comparisons, one below the other. */
 export function Comparisons({ items }: { items: readonly Comparison[] }) {

@@ -200,9 +200,11 @@ function labels(context: CanvasRenderingContext2D, { data }: MatrixProps, ratio:
   context.font = `${11.5 * ratio}px system-ui, sans-serif`;
   context.textAlign = "right";
   context.textBaseline = "middle";
-  data.rows.forEach(({ words }, index) => {
-    if (index % every === 0) {
-      context.fillText(words, (LEFT - 8) * ratio, (index + Math.min(0.5, every / 2)) * row, (LEFT - 10) * ratio);
-    }
+  const half = (LEAST_LABEL_SPACE / 2) * ratio;
+  data.rows.forEach(({ first, last, words }, index) => {
+    if (index % every) return;
+    const isRange = first !== last && words.startsWith("ranks ");
+    const y = Math.min(height - half, Math.max(half, (index + 0.5) * row));
+    context.fillText(isRange ? `${first}–${last}` : words, (LEFT - 8) * ratio, y, (LEFT - 10) * ratio);
   });
 }

@@ -1,6 +1,7 @@
 /** What shows an incident: numbers beside what they are compared with, then facts in words. */
 import type { Schemas } from "../../api/types";
-import { Comparisons, sharesOf } from "../../charts/bars";
+import { Comparisons } from "../../charts/bars";
+import { comparisonsOf } from "../../charts/comparisons";
 import { measure } from "../../words/quantities";
 
 type Evidence = Schemas["Evidence"];
@@ -12,7 +13,7 @@ export function EvidenceOf({ rows }: { rows: readonly Evidence[] }) {
   const others = rows.filter((row) => !hasReference(row));
   return (
     <div class="stack">
-      <Comparisons items={rows.filter(hasReference).map(comparison)} />
+      <Comparisons items={comparisonsOf(rows.filter(hasReference))} />
       {others.length > 0 && (
         <dl class="pairs">
           {others.map((row) => (
@@ -27,9 +28,4 @@ export function EvidenceOf({ rows }: { rows: readonly Evidence[] }) {
       )}
     </div>
   );
-}
-
-function comparison(row: Evidence) {
-  const [share, peerShare] = sharesOf(row.value, row.reference ?? null);
-  return { name: row.name, value: measure(row.value, row.unit), against: row.against, share, peerShare };
 }

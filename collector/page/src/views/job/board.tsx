@@ -1,5 +1,5 @@
 /** The picture of a job: tracks on one axis, and under them ranks by step. */
-import { useSignal } from "@preact/signals";
+import { type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { changes, useAnswer } from "../../api/answer";
 import type { Schemas } from "../../api/types";
@@ -8,12 +8,12 @@ import type { Mark } from "../../charts/frame";
 import { scaleOf, scaleWords } from "../../charts/heat";
 import { Matrix } from "../../charts/matrix";
 import type { Cell } from "../../charts/matrix_data";
-import { momentOf, type Span } from "../../charts/range";
+import { momentOf, type Span, stepAt } from "../../charts/range";
 import { Track, Values } from "../../charts/track";
 import type { TrackData } from "../../charts/track_data";
 import { formatOf, percent, seconds } from "../../words/quantities";
 import { BoardTable } from "./table";
-import { type LivePoints, useLivePoints, withLive } from "./points";
+import { type LivePoints, withLive } from "./points";
 import { chosen, RANGES, rangeQuery, seriesPath, zoom } from "./state";
 import * as tracks from "./tracks";
 
@@ -21,6 +21,7 @@ import * as tracks from "./tracks";
 export interface BoardProps {
   job: string;
   newest: number | null;
+  live: ReadonlySignal<LivePoints>;
   onCell: (rank: number, steps: [number, number], at: number | null) => void;
 }
 
@@ -43,7 +44,7 @@ export function useBoard(job: string, newest: number | null) {
   const range = askedRange(newest);
   const base = `/v1/jobs/${encodeURIComponent(job)}`;
   const topic = `job:${job}`;
-  const { matrix, by, ranks, metrics, compare } = chosen.value;
+  const { metrics, compare, zoom: exact } = chosen.value;
   // Live events bring the points of single steps; longer buckets are asked for again.
   const bySteps = useRef(true);
   const series = useAnswer<Schemas["SeriesAnswer"]>(seriesPath(job, metrics, range), {
@@ -56,19 +57,41 @@ export function useBoard(job: string, newest: number | null) {
     topic,
     concerns: changes("marks", "summary"),
   });
-  const spent = useAnswer<Schemas["SpentAnswer"]>(`${base}/spent${rangeQuery(range, "?")}`, { topic, leastMs: 10_000 });
-  const rankWindow = ranks ? `&first=${ranks[0]}&last=${ranks[1]}` : "";
-  const cells = useAnswer<Schemas["MatrixAnswer"]>(
-    `${base}/matrix?metric=${matrix}&rows=64&columns=256${by ? `&by=${by}` : ""}${rankWindow}`,
-    { topic, leastMs: 5_000 },
-  );
+  const spent = useAnswer<Schemas["SpentAnswer"]>(`${base}/spent${rangeQuery(range, "?")}`, { topic, leastMs: 30_000 });
+  const cells = useMatrix(job, zoomedSteps(exact, series.value.value));
   const other = useAnswer<Schemas["SeriesAnswer"]>(compare ? seriesPath(compare, metrics, null) : null);
-  const live = useLivePoints(job);
-  return { series, marks, spent, cells, other, live };
+  return { series, marks, spent, cells, other };
+}
+
+/** Time between two requests for all cells, and for those of the newest steps: few bytes a minute. */
+const ALL_CELLS_MS = 60_000;
+const NEW_CELLS_MS = 5_000;
+/** Steps at the end that are asked for again: ranks may have been late. */
+const LATE_STEPS = 2;
+
+/** Returns the chosen matrix; a window of steps, or all that is held with the newest behind it. */
+function useMatrix(job: string, steps: [number, number] | null): Schemas["MatrixAnswer"] | null {
+  const { matrix, by, ranks } = chosen.value;
+  const rankWindow = ranks ? `&first=${ranks[0]}&last=${ranks[1]}` : "";
+  const path = `/v1/jobs/${encodeURIComponent(job)}/matrix?metric=${matrix}&rows=64&columns=256${by ? `&by=${by}` : ""}${rankWindow}`;
+  const topic = `job:${job}`;
+  const window = steps ? `&from_step=${Math.floor(steps[0])}&to_step=${Math.ceil(steps[1])}` : "";
+  const base = useAnswer<Schemas["MatrixAnswer"]>(path + window, { topic, leastMs: steps ? NEW_CELLS_MS : ALL_CELLS_MS }).value.value;
+  const last = base?.steps.at(-1)?.[1];
+  const newerPath = steps || last === undefined ? null : `${path}&from_step=${Math.max(0, last - LATE_STEPS)}`;
+  const newer = useAnswer<Schemas["MatrixAnswer"]>(newerPath, { topic, leastMs: NEW_CELLS_MS }).value.value;
+  return useMemo(() => (base ? tracks.joinedMatrix(base, newer) : null), [base, newer]);
+}
+
+/** Returns the steps in a range of moments; null without one. */
+function zoomedSteps(range: [number, number] | null, series: Schemas["SeriesAnswer"] | null): [number, number] | null {
+  if (!range || !series) return null;
+  const times = tracks.stepTimes(series.series);
+  return times.step.length ? [Math.max(0, stepAt(times, range[0])), Math.max(0, stepAt(times, range[1]))] : null;
 }
 
 /** The board. */
-export function Board({ job, newest, onCell }: BoardProps) {
+export function Board({ job, newest, live, onCell }: BoardProps) {
   const answers = useBoard(job, newest);
   const { series } = answers;
   const element = useRef<HTMLDivElement>(null);
@@ -78,7 +101,7 @@ export function Board({ job, newest, onCell }: BoardProps) {
     <div ref={element} class={failure ? "board outdated" : "board"}>
       {value === null && <p class="empty">{failure ? failure.message : "Loading."}</p>}
       {value !== null && width.value > 0 && (
-        <Drawn {...answers} job={job} newest={newest} onCell={onCell} width={width.value} answer={value} />
+        <Drawn {...answers} job={job} newest={newest} live={live} onCell={onCell} width={width.value} answer={value} />
       )}
     </div>
   );
@@ -105,7 +128,7 @@ function Drawn({ marks, spent, cells, other, live, answer, newest, width, onCell
   const { axis, zoom: exact, range, smooth, logarithmic, compare } = chosen.value;
   const pointer = useSignal<number | null>(null);
   const hovered = useSignal<Cell | null>(null);
-  const curves = useMemo(() => withLive(answer, live.value as LivePoints), [answer, live.value]);
+  const curves = useMemo(() => withLive(answer, live.value), [answer, live.value]);
   const times = useMemo(() => tracks.stepTimes(curves), [curves]);
   const place = tracks.placer(axis, times);
   const length = RANGES[range] ?? null;
@@ -141,8 +164,8 @@ function Drawn({ marks, spent, cells, other, live, answer, newest, width, onCell
       {spent.value.value && spent.value.value.at.length > 0 && (
         <SpentTrack spent={spent.value.value} place={place} {...shared} />
       )}
-      {cells.value.value && (
-        <Cells answer={cells.value.value} times={times} hovered={hovered} onCell={onCell} {...shared} />
+      {cells && (
+        <Cells answer={cells} times={times} hovered={hovered} onCell={onCell} {...shared} />
       )}
       <Axis kind={axis} span={span} marks={drawnMarks} width={width} />
       <BoardTable curves={curves} />

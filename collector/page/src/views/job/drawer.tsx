@@ -2,7 +2,8 @@
 import { useAnswer } from "../../api/answer";
 import type { Schemas } from "../../api/types";
 import { nodePath } from "../../app/place";
-import { Comparisons, sharesOf } from "../../charts/bars";
+import { Comparisons } from "../../charts/bars";
+import { sharesOf } from "../../charts/comparisons";
 import { clock } from "../../words/moments";
 import { seconds, UNKNOWN } from "../../words/quantities";
 

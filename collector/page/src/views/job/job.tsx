@@ -1,5 +1,6 @@
 /** A job: one sentence, one picture, and everything else folded below. */
-import { useSignal } from "@preact/signals";
+import { type ReadonlySignal, useSignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
 import { changes, useAnswer } from "../../api/answer";
 import type { Schemas } from "../../api/types";
 import { useTitle } from "../../app/title";
@@ -15,6 +16,7 @@ import { Board } from "./board";
 import { Drawer, type Selected } from "./drawer";
 import { Figures } from "./figures";
 import { Notices, TrackerRuns } from "./notices";
+import { type LivePoints, useLivePoints, withFacts } from "./points";
 import { Collectives } from "./sections/collectives";
 import { EvidenceTables } from "./sections/evidence";
 import { Attempts, Checkpoints, Slos, Spent } from "./sections/objectives";
@@ -27,23 +29,28 @@ import { VerdictBanner } from "./verdict";
 
 type Answer = Schemas["JobAnswer"];
 
-/** Figures such as the step move with each step; the rest of this answer seldom changes. */
-const FIGURES_EVERY_MS = 5_000;
+/** The step and the loss come with events; cost, budgets and shares move slowly. */
+const SLOW_FIGURES_MS = 30_000;
 
 /** The page of a job. */
 export function Job({ name }: ViewProps) {
   const again = useSignal(0);
   const path = `/v1/jobs/${encodeURIComponent(name)}${again.value ? `?again=${again.value}` : ""}`;
+  const asked = useRef(0);
   const answer = useAnswer<Answer>(path, {
     topic: `job:${name}`,
-    concerns: (event, data) => event === "live" || changes("summary")(event, data),
-    leastMs: FIGURES_EVERY_MS,
+    concerns: (event, data) => {
+      const isDue = Date.now() - asked.current > SLOW_FIGURES_MS || changes("summary")(event, data);
+      if (isDue) asked.current = Date.now();
+      return isDue;
+    },
   }).value;
+  const live = useLivePoints(name);
   useTitle(name, answer.value?.open_incidents);
   return (
     <main>
       <Crumbs name={name} job={answer.value} />
-      <Loaded answer={answer}>{(job) => <Shown job={job} onDone={() => (again.value += 1)} />}</Loaded>
+      <Loaded answer={answer}>{(job) => <Shown job={withFacts(job, live.value)} live={live} onDone={() => (again.value += 1)} />}</Loaded>
     </main>
   );
 }
@@ -58,7 +65,13 @@ function Crumbs({ name, job }: { name: string; job: Answer | null }) {
   );
 }
 
-function Shown({ job, onDone }: { job: Answer; onDone: () => void }) {
+interface ShownProps {
+  job: Answer;
+  live: ReadonlySignal<LivePoints>;
+  onDone: () => void;
+}
+
+function Shown({ job, live, onDone }: ShownProps) {
   const selected = useSignal<Selected | null>(null);
   const [worst] = openIncidents(job);
   const isWithheld = ["restoring", "quarantined", "crowded-out"].includes(job.state);
@@ -76,6 +89,7 @@ function Shown({ job, onDone }: { job: Answer; onDone: () => void }) {
               <Board
                 job={job.job}
                 newest={job.newest_record_at}
+                live={live}
                 onCell={(rank, steps, at) => (selected.value = { rank, steps, at })}
               />
             </div>
@@ -99,42 +113,51 @@ function Shown({ job, onDone }: { job: Answer; onDone: () => void }) {
 
 function Sections({ job }: { job: Answer }) {
   const incidents = inOrder(job.incidents);
+  const { pipeline } = job;
   return (
     <>
       <Fold id="incidents" title="Incidents" note={counted(job.incidents.length, "incident")}>
-        <Incidents incidents={incidents} />
+        {() => <Incidents incidents={incidents} />}
       </Fold>
       {incidents.length > 0 && (
         <Fold id="evidence" title="Evidence">
-          <EvidenceTables incidents={incidents} />
+          {() => <EvidenceTables incidents={incidents} />}
         </Fold>
       )}
       <Fold id="time" title="Where the time goes" note="by part, and ranks by cost">
-        <StepTime job={job} />
-        <RanksByCost job={job} />
-        <WhatIf scenarios={job.what_if} />
-        <Spent job={job} />
+        {() => (
+          <>
+            <StepTime job={job} />
+            <RanksByCost job={job} />
+            <WhatIf scenarios={job.what_if} />
+            <Spent job={job} />
+          </>
+        )}
       </Fold>
-      {job.pipeline && (
-        <Fold id="pipeline" title="Pipeline" note={counted(job.pipeline.stages.length, "stage")}>
-          <Stages pipeline={job.pipeline} />
-          <Microbatches found={job.microbatches} />
+      {pipeline && (
+        <Fold id="pipeline" title="Pipeline" note={counted(pipeline.stages.length, "stage")}>
+          {() => (
+            <>
+              <Stages pipeline={pipeline} />
+              <Microbatches found={job.microbatches} />
+            </>
+          )}
         </Fold>
       )}
       <Fold id="collectives" title="Collectives">
-        <Collectives job={job.job} />
+        {() => <Collectives job={job.job} />}
       </Fold>
       <Fold id="checkpoints" title="Checkpoints" note={counted(job.checkpoints.length, "save")}>
-        <Checkpoints items={job.checkpoints} />
+        {() => <Checkpoints items={job.checkpoints} />}
       </Fold>
       <Fold id="slos" title="SLOs" note={job.slos.map((slo) => `${slo.name}: ${slo.state}`).join(", ")}>
-        <Slos slos={job.slos} />
+        {() => <Slos slos={job.slos} />}
       </Fold>
       <Fold id="attempts" title="Attempts" note={counted(job.attempts.length, "attempt")}>
-        <Attempts items={job.attempts} />
+        {() => <Attempts items={job.attempts} />}
       </Fold>
       <Fold id="profiles" title="Profiles">
-        <Profiles job={job.job} />
+        {() => <Profiles job={job.job} />}
       </Fold>
     </>
   );

@@ -7,17 +7,18 @@ import { withPoints } from "./tracks";
 
 type Points = Schemas["LiveEvent"]["points"];
 
-/** The points by metric, and the attempt that they are of. */
+/** The points by metric, the attempt that they are of, and the newest facts; null before an event. */
 export interface LivePoints {
   attempt: number;
   points: Points;
+  facts: Pick<Schemas["LiveEvent"], "step" | "state" | "open_incidents" | "as_of"> | null;
 }
 
 const MOST_POINTS = 2_000;
 
 /** Returns the live points of a job; another attempt begins anew. */
 export function useLivePoints(job: string): ReadonlySignal<LivePoints> {
-  const live = useSignal<LivePoints>({ attempt: -1, points: {} });
+  const live = useSignal<LivePoints>({ attempt: -1, points: {}, facts: null });
   useEffect(
     () =>
       listen(`job:${job}`, (event) => {
@@ -25,8 +26,9 @@ export function useLivePoints(job: string): ReadonlySignal<LivePoints> {
         const document = JSON.parse(event.data) as Schemas["LiveEvent"];
         const attempt = document.attempt ?? -1;
         const before = live.peek().attempt === attempt ? live.peek().points : {};
-        const names = Object.keys(document.points);
-        if (names.length) live.value = { attempt, points: { ...before, ...added(before, document.points) } };
+        const { step, state, open_incidents, as_of } = document;
+        const points = { ...before, ...added(before, document.points) };
+        live.value = { attempt, points, facts: { step, state, open_incidents, as_of } };
       }),
     [job],
   );
@@ -52,4 +54,11 @@ export function withLive(answer: Schemas["SeriesAnswer"], { attempt, points }: L
     const fitting = attempt === answer.attempt ? newer.filter(([step]) => step >= last) : newer;
     return withPoints(series, fitting, attempt);
   });
+}
+
+/** Returns a job with the step and the loss that came with live events. */
+export function withFacts(job: Schemas["JobAnswer"], { attempt, points, facts }: LivePoints): Schemas["JobAnswer"] {
+  if (!facts || attempt !== job.attempt || (facts.as_of ?? 0) < (job.as_of ?? 0)) return job;
+  const loss = points.loss?.at(-1)?.[2] ?? job.loss_last;
+  return { ...job, step: facts.step ?? job.step, loss_last: loss, as_of: facts.as_of };
 }

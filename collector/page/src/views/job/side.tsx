@@ -1,23 +1,13 @@
 /** Beside the board: the named rank against its peers, the first action, and what happened when. */
 import type { Schemas } from "../../api/types";
-import { type Comparison, Comparisons, sharesOf } from "../../charts/bars";
-import { measure } from "../../words/quantities";
+import { Comparisons } from "../../charts/bars";
+import { comparisonsOf } from "../../charts/comparisons";
+import { Command } from "../shared/command";
 import { Moment } from "../shared/moment";
 
 type Incident = Schemas["JobIncident"];
 const MOST_COMPARISONS = 3;
 const MOST_EVENTS = 8;
-
-/** Returns evidence with a number as comparisons. */
-export function comparisonsOf(evidence: readonly Schemas["Evidence"][]): Comparison[] {
-  return evidence
-    .filter((item) => item.value !== null && !item.text)
-    .map((item) => {
-      const peer = item.reference ?? null;
-      const [share, peerShare] = peer === null ? [null, null] : sharesOf(item.value, peer);
-      return { name: item.name, value: measure(item.value, item.unit), against: item.against, share, peerShare };
-    });
-}
 
 /** What supports the verdict. */
 export function IncidentSide({ incident }: { incident: Incident }) {
@@ -42,9 +32,7 @@ export function FirstAction({ incident }: { incident: Incident }) {
   return (
     <>
       <h2>First action</h2>
-      <code class="command">
-        {`stepwatch runbook ${incident.runbook} --incident ${incident.id} --collector ${location.origin}`}
-      </code>
+      <Command text={`stepwatch runbook ${incident.runbook} --incident ${incident.id} --collector ${location.origin}`} />
     </>
   );
 }

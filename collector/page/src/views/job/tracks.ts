@@ -209,3 +209,26 @@ export function matrixOf(answer: Schemas["MatrixAnswer"], kind: AxisKind, times:
   const edges = ends.length ? [Math.min(start, (ends[0] ?? 0) - 1e-6), ...ends] : [];
   return { rows: answer.rows, edges, steps: answer.steps, seconds: answer.seconds, slowest: answer.slowest };
 }
+
+/**
+ * Returns a matrix with newer columns behind it: of the base, those that end before the newer ones
+ * begin. Rows that differ, as after a change of the number of ranks, do not fit.
+ */
+export function joinedMatrix(
+  base: Schemas["MatrixAnswer"],
+  newer: Schemas["MatrixAnswer"] | null,
+): Schemas["MatrixAnswer"] {
+  const from = newer?.steps[0]?.[0];
+  const fits = newer && newer.attempt === base.attempt && newer.clock === base.clock && newer.rows.length === base.rows.length;
+  if (!fits || from === undefined) return base;
+  const kept = base.steps.filter(([, last]) => last < from).length;
+  const joinedRows = <T>(rows: T[][], more: T[][]): T[][] =>
+    rows.map((row, index) => [...row.slice(0, kept), ...(more[index] ?? [])]);
+  return {
+    ...base,
+    steps: [...base.steps.slice(0, kept), ...newer.steps],
+    at: [...base.at.slice(0, kept), ...newer.at],
+    seconds: joinedRows(base.seconds, newer.seconds),
+    slowest: joinedRows(base.slowest, newer.slowest),
+  };
+}

@@ -14,7 +14,7 @@ export function Command({ text }: { text: string }) {
   }, [shown.value]);
   return (
     <div class="copied-command">
-      <code class="command">{text}</code>
+      <code class="command">{words(text)}</code>
       <button
         type="button"
         class="chip"
@@ -25,6 +25,15 @@ export function Command({ text }: { text: string }) {
     </div>
   );
 }
+
+/** Broken between words only: an option cut at its hyphens reads as another one. */
+const words = (text: string) =>
+  text.split(" ").flatMap((word, index) => [
+    index ? " " : "",
+    <span key={index} class="word">
+      {word}
+    </span>,
+  ]);
 
 /** Copies text; false where the browser does not allow it, as on a page without TLS. */
 export async function copyText(text: string): Promise<boolean> {

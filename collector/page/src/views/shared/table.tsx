@@ -1,4 +1,5 @@
 /** A table from columns and rows. */
+import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Wide } from "./wide";
 
@@ -37,14 +38,22 @@ export function Table({ id, columns, rows, empty }: TableProps) {
   );
 }
 
-/** A part of a page that opens on demand, and by its anchor in the address. */
-export function Fold({ id, title, note, children }: { id: string; title: string; note?: string; children: ComponentChildren }) {
+interface FoldProps {
+  id: string;
+  title: string;
+  note?: string;
+  children: () => ComponentChildren;
+}
+
+/** A part of a page that opens on demand, and by its anchor in the address; made only when it is open. */
+export function Fold({ id, title, note, children }: FoldProps) {
+  const isOpen = useSignal(location.hash === `#${id}`);
   return (
-    <details class="panel" id={id} open={location.hash === `#${id}`}>
+    <details class="panel" id={id} open={isOpen.value} onToggle={(event) => (isOpen.value = event.currentTarget.open)}>
       <summary>
         {title} {note && <span class="quiet small">{note}</span>}
       </summary>
-      <div class="stack">{children}</div>
+      {isOpen.value && <div class="stack">{children()}</div>}
     </details>
   );
 }
