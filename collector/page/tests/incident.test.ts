@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Schemas } from "../src/api/types";
 import { dataOf } from "../src/views/incident/curve_data";
+import { actsOn } from "../src/views/incident/acts";
 import { costAfter, historyOf, metricOf, rangeOf } from "../src/views/incident/story";
 
 type Incident = Schemas["IncidentAnswer"];
@@ -71,4 +72,12 @@ test("a curve's moments ascend: what an earlier attempt did again is left out", 
   assert.deepEqual(data.x, [1, 3, 4]);
   assert.deepEqual(data.lines[0]?.values, [0.1, null, 0.4]);
   assert.deepEqual(dataOf(null).x, []);
+});
+
+test("an incident that is over can be assigned and commented, and nothing else", () => {
+  const acts = (changes: object): string[] => actsOn({ ...OPEN, ...changes } as Incident);
+  assert.deepEqual(acts({ state: "resolved" }), ["assigned", "comment"]);
+  assert.deepEqual(acts({}), ["acknowledged", "assigned", "silenced", "mitigated", "comment"]);
+  const response = { ...OPEN.response, acknowledged: { by: "ada", at: 1 }, silenced: { id: "s" } };
+  assert.deepEqual(acts({ response }), ["assigned", "unsilenced", "mitigated", "reopened", "comment"]);
 });

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser import Visitor
+from tests.collector.explained import store_explained
 from tests.collector.made import JOB
 from tests.collector.process import Process
 from tests.waiting import until
@@ -128,6 +129,12 @@ def test_people_respond_with_an_admin_token(guarded: Process, visitor: Visitor) 
     expect(page.locator("#figure-owner dd")).to_have_text("team-a", timeout=PATIENCE_MS)
     expect(page.locator("#silenced")).to_contain_text("by ada: known")
     expect(respond.get_by_role("button", name="Acknowledge")).to_have_count(0)
+    respond.get_by_role("button", name="End silence").click()
+    respond.locator("form button.primary").click()
+    expect(page.locator("#silenced")).to_have_count(0)
+    respond.get_by_role("button", name="Page again").click()
+    respond.locator("form button.primary").click()
+    expect(page.locator("#figure-acknowledged dd")).to_have_text("not yet")
     assert visitor.errors == []
 
 
@@ -161,3 +168,28 @@ def test_an_unknown_incident_says_where_the_known_ones_are(
 ) -> None:
     visitor.page.goto(f"{straggling.url}/incidents/none")
     expect(visitor.page.locator("main")).to_contain_text("no such incident", timeout=PATIENCE_MS)
+
+
+def test_an_explained_incident_leads_to_its_cause_which_names_it_as_a_symptom(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    store_explained(tmp_path / "store.db")
+    process = Process(tmp_path)
+    try:
+        process.start()
+        process.wait_ready()
+        incidents = httpx.get(f"{process.url}/v1/incidents").json()["incidents"]
+        (merged,) = (item for item in incidents if item["merged_into"])
+        page = visitor.page
+        page.goto(f"{process.url}/incidents/{merged['id']}")
+        expect(page.locator("h1")).to_contain_text("rank 2 is slow", timeout=PATIENCE_MS)
+        expect(page.locator(".verdict .state")).to_have_text("merged")
+        buttons = page.locator("#respond button").all_inner_texts()
+        assert buttons == ["Assign…", "Comment…", "Copy"], "it pages no more"
+        page.get_by_role("link", name=f"incident {merged['merged_into']}").click()
+        expect(page.locator("h1")).to_contain_text("rank 2 has more samples")
+        expect(page.locator("#timeline")).to_contain_text("symptom: rank 2 is slow")
+        assert not re.search("NaN|undefined|null|Infinity", page.locator("main").inner_text())
+        assert visitor.errors == []
+    finally:
+        process.end()

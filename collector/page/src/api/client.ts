@@ -72,9 +72,9 @@ function remember(path: string, etag: string | null, value: unknown): void {
 }
 
 /** Sends a JSON document and returns the answer. Throws Refusal. */
-export async function postJson<T>(path: string, document: unknown): Promise<T> {
+export async function postJson<T>(path: string, document: unknown, method: "POST" | "DELETE" = "POST"): Promise<T> {
   const headers = { ...tokenHeaders(), "content-type": "application/json" };
-  const response = await request(path, { method: "POST", headers, body: JSON.stringify(document) });
+  const response = await request(path, { method, headers, body: JSON.stringify(document) });
   return JSON.parse(plain(await response.text())) as T;
 }
 

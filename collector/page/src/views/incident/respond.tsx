@@ -3,49 +3,56 @@ import { useSignal } from "@preact/signals";
 import { needsToken } from "../../api/answer";
 import { postJson, Refusal } from "../../api/client";
 import type { Schemas } from "../../api/types";
+import { type Act, actsOn } from "./acts";
 import { copy, markdownOf, NameField, nameIn } from "../shared/response";
 
 type Incident = Schemas["IncidentAnswer"];
-type Act = "acknowledged" | "assigned" | "silenced" | "mitigated" | "comment" | "reopened";
 
 const MOST_TEXT = 1_000;
 const MOST_REASON = 300;
-const BUTTONS: readonly (readonly [Act, string])[] = [
-  ["acknowledged", "Acknowledge"],
-  ["assigned", "Assign…"],
-  ["silenced", "Silence…"],
-  ["mitigated", "Mitigated…"],
-  ["comment", "Comment…"],
-];
+const WORDS: Record<Act, string> = {
+  acknowledged: "Acknowledge",
+  reopened: "Page again…",
+  assigned: "Assign…",
+  silenced: "Silence…",
+  unsilenced: "End silence…",
+  mitigated: "Mitigated…",
+  comment: "Comment…",
+};
 const LENGTHS = [
   ["3600", "1 hour"],
   ["14400", "4 hours"],
   ["86400", "1 day"],
   ["604800", "7 days"],
 ] as const;
-const ASKED: Partial<Record<Act, string>> = { assigned: "Owner", silenced: "Reason", mitigated: "What was done", comment: "Comment" };
+/** What a form asks for besides the name. */
+const ASKED: Partial<Record<Act, string>> = {
+  reopened: "Reason",
+  assigned: "Owner",
+  silenced: "Reason",
+  mitigated: "What was done",
+  comment: "Comment",
+};
+const OPTIONAL: readonly Act[] = ["mitigated", "reopened"];
 
 /** The buttons, and the form of the one that was pressed; `done` gets the incident after a change. */
 export function Respond({ incident, done }: { incident: Incident; done: (changed: Incident) => void }) {
   const chosen = useSignal<Act | null>(null);
   const copied = useSignal("");
-  const isAcknowledged = incident.response.acknowledged !== null;
   return (
     <div class="stack" id="respond">
       <div class="row tools">
-        {BUTTONS.map(([act, words]) =>
-          act === "acknowledged" && isAcknowledged ? null : (
-            <button
-              key={act}
-              type="button"
-              class={act === "acknowledged" ? "primary" : ""}
-              aria-expanded={chosen.value === act}
-              onClick={() => (chosen.value = chosen.value === act ? null : act)}
-            >
-              {words}
-            </button>
-          ),
-        )}
+        {actsOn(incident).map((act) => (
+          <button
+            key={act}
+            type="button"
+            class={act === "acknowledged" ? "primary" : ""}
+            aria-expanded={chosen.value === act}
+            onClick={() => (chosen.value = chosen.value === act ? null : act)}
+          >
+            {WORDS[act]}
+          </button>
+        ))}
         <button type="button" onClick={() => void copy(markdownOf(incident)).then((words) => (copied.value = words))}>
           Copy
         </button>
@@ -108,7 +115,7 @@ function Form({ act, incident, done }: FormProps) {
           <input
             value={text.value}
             maxLength={act === "silenced" ? MOST_REASON : MOST_TEXT}
-            required={act !== "mitigated"}
+            required={!OPTIONAL.includes(act)}
             onInput={(event) => (text.value = event.currentTarget.value)}
           />
         </label>
@@ -139,6 +146,11 @@ function Form({ act, incident, done }: FormProps) {
 
 async function sent(act: Act, incident: Incident, by: string, text: string, seconds: number): Promise<Incident> {
   const path = `/v1/incidents/${encodeURIComponent(incident.id)}`;
+  if (act === "unsilenced") {
+    const silence = encodeURIComponent(incident.response.silenced?.id ?? "");
+    await postJson(`/v1/silences/${silence}`, { by }, "DELETE");
+    return { ...incident, response: { ...incident.response, silenced: null } };
+  }
   if (act !== "silenced") return postJson<Incident>(`${path}/notes`, { event: act, by, text });
   const wanted = { job: incident.job, kind: incident.kind, why: text, by, seconds };
   const silenced = await postJson<Schemas["Silence"]>("/v1/silences", wanted);

@@ -8,17 +8,17 @@ import { Loaded } from "../shared/loading";
 import { Moment } from "../shared/moment";
 import { State } from "../shared/state";
 import { Table } from "../shared/table";
-import { NODES_EVERY_MS } from "./nodes";
 import { actionWords, NodeRows } from "./rows";
 
 type Node = Schemas["NodeAnswer"];
 type Incident = Schemas["IncidentAnswer"];
 const MOST_INCIDENTS = 20;
+const NODE_EVERY_MS = 5_000;
 
 /** The view. */
 export function NodeView({ name }: ViewProps) {
   const path = `/v1/nodes/${encodeURIComponent(name)}`;
-  const answer = useAnswer<Node>(path, { everyMs: NODES_EVERY_MS }).value;
+  const answer = useAnswer<Node>(path, { everyMs: NODE_EVERY_MS }).value;
   useTitle(name, null);
   return (
     <main>
@@ -41,7 +41,7 @@ export function NodeView({ name }: ViewProps) {
 }
 
 function Incidents({ name }: { name: string }) {
-  const answer = useAnswer<Schemas["IncidentsAnswer"]>(`/v1/incidents?node=${encodeURIComponent(name)}`, { everyMs: NODES_EVERY_MS }).value;
+  const answer = useAnswer<Schemas["IncidentsAnswer"]>(`/v1/incidents?node=${encodeURIComponent(name)}`, { everyMs: NODE_EVERY_MS }).value;
   const incidents = (answer.value?.incidents ?? []).filter((item): item is Incident => "id" in item);
   return (
     <section class="panel stack" id="incidents">

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from stepwatch.collector.web.schema.common import Problem
 
 from .field_docs import with_field_docs
-from .operations import EVENTS, OPERATIONS, Binary, Operation
+from .operations import EVENTS, OPERATIONS, STREAM, Binary, Operation
 
 _REF = "#/components/schemas/{model}"
 _NAME = re.compile(r"\{(\w+)\}")
@@ -86,6 +86,9 @@ def _schemas() -> tuple[dict[Any, Json], dict[str, Json]]:
 
 def _operation(operation: Operation, schemas: dict[Any, Json]) -> Json:
     answer = {"description": "The answer.", "content": _content(operation.answer, schemas)}
+    if operation.answer == STREAM:
+        names = {name: schemas[kind] for name, kind in EVENTS.items()}
+        answer["x-events"] = names | {"job": {"$ref": _REF.format(model="JobEvent")}}
     problem = {"description": "A problem.", "content": _content(Problem, schemas)}
     document: Json = {
         "tags": [operation.path.split("/")[2]],
