@@ -47,7 +47,7 @@ def measure() -> Iterator[Result]:
         f"{again:.1f} ms from kept curves; {len(text) / 1000:.0f} kB by json.dumps {bare:.1f} ms",
     )  # fmt: skip
     planes = _planes()
-    window = Window(0, STEPS, 0, RANKS, "rank", 64, 160)
+    window = Window(-math.inf, math.inf, 0, STEPS, 0, RANKS, "rank", 64, 160)
     drawn = _milliseconds(lambda: document_text(matrix_document(planes, window)))
     one_pass = _milliseconds(lambda: np.fmax.reduce(planes.seconds, axis=0))
     by_node = _milliseconds(
@@ -110,6 +110,7 @@ def _planes() -> Planes:
         about={"job": "large"},
         clock="host",
         nodes=[f"node-{number}" for number in range(RANKS // 8)],
+        begins=np.arange(STEPS),
         steps=np.arange(STEPS),
         at=np.arange(STEPS, dtype=np.float64),
         seconds=np.random.default_rng(0).random((STEPS, RANKS), dtype=np.float32),

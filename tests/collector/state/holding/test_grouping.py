@@ -24,6 +24,7 @@ from stepwatch.collector.state.trackers.steps import (
     baseline,
     given_up,
     rank_evidence,
+    rank_history,
     settled_steps,
 )
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
@@ -69,6 +70,8 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "BUCKET_SECONDS", 0.7)
     monkeypatch.setattr(buckets, "BUCKETS", 5)
     monkeypatch.setattr(work_counts, "_LEAST_STEPS", 2)
+    monkeypatch.setattr(rank_history, "MOST_SPANS", 4)
+    monkeypatch.setattr(rank_history, "LEAST_SPANS", 2)
     monkeypatch.setattr(metrics, "RECENT_STEPS", 5)
     monkeypatch.setattr(metrics, "EVALUATIONS", 3)
     monkeypatch.setattr(metrics, "SPANS", {"seconds": (1, 4), "longer": (3, 2)})

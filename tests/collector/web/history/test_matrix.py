@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.snapshot import put_together, taken_apart
+from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.web.history import matrix
 from stepwatch.collector.web.history.matrix import (
+    MATRICES,
     SHARED_MATRICES,
     Planes,
     Window,
@@ -20,6 +25,8 @@ from stepwatch.collector.web.history.matrix import (
     read_planes,
 )
 from stepwatch.collector.web.history.numbers import document_text
+from stepwatch.signals.records import Kind
+from tests.collector.made import EPOCH, JOB, segment, state_rows, step_rows
 
 
 def planes_of(seconds: Any, node: list[int] | None = None) -> Planes:
@@ -30,6 +37,7 @@ def planes_of(seconds: Any, node: list[int] | None = None) -> Planes:
         about={"job": "made"},
         clock="host",
         nodes=[f"node-{number}" for number in range(int(nodes.max(initial=0)) + 1)],
+        begins=np.arange(len(values)) + 100,
         steps=np.arange(len(values)) + 100,
         at=np.arange(len(values), dtype=np.float64),
         seconds=values,
@@ -42,7 +50,7 @@ def planes_of(seconds: Any, node: list[int] | None = None) -> Planes:
 
 
 def shown(planes: Planes, by: str = "rank", rows: int = 64, columns: int = 160) -> Any:
-    window = Window(0, 1 << 31, 0, 1 << 17, by, rows, columns)
+    window = Window(-math.inf, math.inf, 0, 1 << 31, 0, 1 << 17, by, rows, columns)
     return json.loads(document_text(matrix_document(planes, window)))
 
 
@@ -98,3 +106,30 @@ def test_another_collector_reads_ranks_in_bins(monkeypatch: pytest.MonkeyPatch) 
     assert [row["words"] for row in single["rows"]] == [
         "ranks 0 to 1", "ranks 2 to 3", "ranks 4 to 5", "ranks 6 to 7",
     ]  # fmt: skip
+
+
+def test_ranks_are_known_over_the_whole_attempt() -> None:
+    job, steps, slow = LiveJob(JOB), 3000, range(100, 150)
+    for first in range(0, steps, 50):
+        excess = {(2, "forward"): 3.0} if first in slow else None
+        tables = {Kind.STEP: step_rows(range(first, first + 50), range(4), 1.0, excess)}
+        tables[Kind.RANK_STATE] = state_rows(range(4), 4, first + 50.0)
+        job.append(segment(first // 50 + 1, tables), Received(EPOCH + steps + 1.0, 0.0))
+    job.fold()
+    job = put_together(taken_apart(job))
+    view = MATRICES["self_time"]
+    planes = view.finish(view.make(job, Verdicts(), EPOCH + steps + 1.0))
+    whole = shown(planes, columns=60)
+    assert whole["known_steps"] == [0, steps - 1]
+    assert whole["steps"][0][0] == 0 and whole["steps"][-1][1] == steps - 1
+    assert all(last - first < 60 for first, last in whole["steps"])
+    is_slow = [first < slow.stop and last >= slow.start for first, last in whole["steps"]]
+    assert [cell > 3 for cell in whole["seconds"][2]] == is_slow
+    assert max(whole["seconds"][1]) < 1
+    assert [at is not None for at in whole["at"]] == [True] * len(whole["at"])
+    newest = Window(EPOCH + 2990.0, math.inf, 0, 1 << 31, 0, 3, "rank", 64, 160)
+    part = json.loads(document_text(matrix_document(planes, newest)))
+    assert part["steps"] == [[step, step] for step in range(2989, 3000)]
+    other = MATRICES["step"]
+    recent = shown(other.finish(other.make(job, Verdicts(), EPOCH + steps + 1.0)))
+    assert recent["known_steps"] == [steps - 512, steps - 1]

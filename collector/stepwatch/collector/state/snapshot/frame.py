@@ -29,7 +29,7 @@ from stepwatch.signals.errors import SegmentError, SnapshotError
 from stepwatch.signals.wire.compression import Codec
 
 FORMAT = 1
-STATE_VERSION = 36
+STATE_VERSION = 37
 """Rises when the classes of the state change; `tests/data/state_shape.txt` shows when they do."""
 MAGIC = b"SWSN"
 MAX_BYTES = 1 << 31

@@ -15,6 +15,7 @@ from stepwatch.collector.state.evidence.step_window import MAX_STEPS
 from stepwatch.collector.state.evidence.step_window import Window as StepWindow
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
+from stepwatch.collector.state.trackers.steps.rank_history import RankHistory
 from stepwatch.collector.web.job_view import HEATMAP_METRICS
 from stepwatch.signals.arrays import IntegerMatrix, Integers, Matrix32, Vector
 from stepwatch.signals.clock import NANOSECONDS
@@ -22,7 +23,10 @@ from stepwatch.signals.clock import NANOSECONDS
 from .curves import about_job
 from .numbers import moments, rows, values, wholes
 from .packing import packed, unpacked
+from .points import ROUNDED_SECONDS
 
+SELF_TIME = "self_time"
+"""The metric that is known over the whole attempt."""
 RANK, NODE, STAGE = "rank", "node", "stage"
 BY = (RANK, NODE, STAGE)
 MOST_ROWS, MOST_COLUMNS = 512, 512
@@ -39,7 +43,8 @@ _NAMED_NODES = 4
 class Planes(NamedTuple):
     """One metric's window: `seconds` (steps, ranks), NaN while unknown.
 
-    It is that of the newest attempt; until that makes a step, that of the run before it.
+    It is that of the newest attempt; until that makes a step, that of the run before it. A row is
+    one step, or for early self time the largest value in the steps `begins` to `steps`.
 
     `at` (steps,) is each step's end in Unix seconds. `first` and `last` (ranks,) are the ranks in
     each column and `slowest` (steps, ranks) the one with the value; a column is a single rank in
@@ -49,6 +54,7 @@ class Planes(NamedTuple):
     about: dict[str, Any]
     clock: str
     nodes: list[str]
+    begins: Integers
     steps: Integers
     at: Vector
     seconds: Matrix32
@@ -60,8 +66,13 @@ class Planes(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A part of the planes: steps and ranks, both inclusive, and the most rows and columns."""
+    """A part of the planes: moments, steps and ranks, all with both ends, and the most bins.
 
+    Moments are Unix seconds, infinite where the range is open.
+    """
+
+    from_s: float
+    to_s: float
     from_step: int
     to_step: int
     first: int
@@ -74,14 +85,16 @@ class Window(NamedTuple):
 def _planes(job: LiveJob, verdicts: Verdicts, now: float, metric: str) -> Planes:
     attempt = job.preceding_run or job.current
     window = attempt.window(MAX_STEPS)
+    early = _early(attempt, window) if metric == SELF_TIME else _nothing(attempt)
     ranks = np.arange(attempt.world)
     return Planes(
         about=about_job(job, verdicts, now) | {"attempt": attempt.number, "metric": metric},
         clock=window.clock,
         nodes=[*attempt.ranks.nodes],
-        steps=window.steps,
-        at=_ends_s(attempt, window.steps),
-        seconds=_summed(window, HEATMAP_METRICS[metric]),
+        begins=np.concatenate([early.begins, window.steps]),
+        steps=np.concatenate([early.steps, window.steps]),
+        at=np.concatenate([early.at, _ends_s(attempt, window.steps)]),
+        seconds=_summed(window, HEATMAP_METRICS[metric], early.seconds),
         first=ranks,
         last=ranks,
         slowest=None,
@@ -90,20 +103,48 @@ def _planes(job: LiveJob, verdicts: Verdicts, now: float, metric: str) -> Planes
     )
 
 
-def _summed(window: StepWindow, names: Sequence[str]) -> Matrix32:
-    """Return the sum of some of a window's planes (steps, ranks).
+class _Early(NamedTuple):
+    """Spans of steps before a window, as in `Planes`."""
+
+    begins: Integers
+    steps: Integers
+    at: Vector
+    seconds: Matrix32
+
+
+def _nothing(attempt: Attempt) -> _Early:
+    whole = np.zeros(0, dtype=np.int64)
+    return _Early(whole, whole, np.zeros(0), np.zeros((0, attempt.world), dtype=np.float32))
+
+
+def _early(attempt: Attempt, window: StepWindow) -> _Early:
+    """Return the spans before the window; the last one may have a value of the window's steps."""
+    history = attempt.tracker(RankHistory)
+    if not len(window.steps) or history.clock != window.clock or not history.used:
+        return _nothing(attempt)
+    begins = ((history.first >> history.shift) + np.arange(history.used)) << history.shift
+    first = int(window.steps[0])
+    known = np.flatnonzero((begins < first) & (history.ends_s[: history.used] > 0))
+    steps = np.minimum(begins + (1 << history.shift), first) - 1
+    begins = np.maximum(begins, history.first)
+    return _Early(begins[known], steps[known], history.ends_s[known], history.seconds[known])
+
+
+def _summed(window: StepWindow, names: Sequence[str], early: Matrix32) -> Matrix32:
+    """Return the sum of some of a window's planes (steps, ranks), behind the early seconds.
 
     A few steps at a time: fresh memory for whole planes takes several times as long.
     """
     count, ranks = window.flags.shape
-    seconds: Matrix32 = np.zeros((count, ranks), dtype=np.float32)
+    every: Matrix32 = np.zeros((len(early) + count, ranks), dtype=np.float32)
+    every[: len(early)], seconds = early, every[len(early) :]
     several = max(1, _CELLS_AT_ONCE // max(1, ranks))
     for first in range(0, count, several):
         steps = np.arange(first, min(first + several, count))
         part = window.select(steps).planes
         for name in names:
             seconds[first : first + several] += part[name]
-    return seconds
+    return every
 
 
 def _ends_s(attempt: Attempt, steps: Integers) -> Vector:
@@ -122,16 +163,14 @@ def matrix_document(planes: Planes, asked: Window) -> dict[str, Any]:
     A row is a bin of neighbouring ranks, or a bin of nodes or stages in their order. A column is a
     bin of neighbouring steps.
     """
-    begin = int(np.searchsorted(planes.steps, asked.from_step))
-    in_steps = slice(begin, max(begin, int(np.searchsorted(planes.steps, asked.to_step + 1))))
+    in_steps = _steps_in(planes, asked)
+    begins, steps, at = planes.begins[in_steps], planes.steps[in_steps], planes.at[in_steps]
     places = _ordered(planes, asked)
-    row_edges, column_edges = (
-        _row_edges(planes, places, asked),
-        bin_edges(in_steps.stop - in_steps.start, asked.columns),
-    )
-    steps, at = planes.steps[in_steps], planes.at[in_steps]
+    row_edges = _row_edges(planes, places, asked)
+    column_edges = _column_edges(begins, steps, asked.columns)
     seconds, slowest = cells(planes, in_steps, places, row_edges, column_edges)
     ends = column_edges[1:] - 1
+    known = [int(planes.begins[0]), int(planes.steps[-1])] if len(planes.steps) else None
     return {
         **planes.about,
         "clock": planes.clock,
@@ -140,12 +179,34 @@ def matrix_document(planes: Planes, asked: Window) -> dict[str, Any]:
             _row(planes, places[low:high], asked.by)
             for low, high in itertools.pairwise(row_edges.tolist())
         ],
-        "steps": rows(np.stack([steps[column_edges[:-1]], steps[ends]], axis=1), wholes),
+        "steps": rows(np.stack([begins[column_edges[:-1]], steps[ends]], axis=1), wholes),
         "at": moments(at[ends]),
         "seconds": rows(seconds, values),
         "slowest": rows(slowest, _ranks),
-        "known_steps": [int(planes.steps[0]), int(planes.steps[-1])] if len(planes.steps) else None,
+        "known_steps": known,
     }
+
+
+def _steps_in(planes: Planes, asked: Window) -> slice:
+    """Return the steps and spans in a window; a step without a known end is in every range."""
+    inside = (planes.steps >= asked.from_step) & (planes.begins <= asked.to_step)
+    inside &= ~(planes.at < asked.from_s - ROUNDED_SECONDS)
+    inside &= ~(planes.at > asked.to_s + ROUNDED_SECONDS)
+    places = np.flatnonzero(inside)
+    return slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0, 0)
+
+
+def _column_edges(begins: Integers, steps: Integers, most: int) -> Integers:
+    """Return where columns begin, and the end: at most `most`, of equally many steps if possible.
+
+    Spans 0 to 3 and 4 to 7, and steps 8 to 11, in 3 columns: each of 4 steps.
+    """
+    if len(steps) <= most:
+        return np.arange(len(steps) + 1)
+    width = -(-(int(steps[-1]) + 1 - int(begins[0])) // most)
+    columns = (steps - begins[0]) // width
+    first = np.flatnonzero(np.append(True, columns[1:] != columns[:-1]))
+    return np.append(first, len(steps))
 
 
 def _ranks(row: Integers) -> Any:
@@ -265,7 +326,13 @@ def _packed(planes: Planes) -> bytes:
         seconds, slowest = most_seconds.T, ranks.T
     begins = edges[:-1]
     columns: list[np.ndarray[Any, np.dtype[Any]]]
-    columns = [planes.steps, planes.at, np.ascontiguousarray(seconds, dtype=np.float32), begins]
+    columns = [
+        planes.begins,
+        planes.steps,
+        planes.at,
+        np.ascontiguousarray(seconds, dtype=np.float32),
+        begins,
+    ]
     columns += [edges[1:] - 1, planes.node[begins], planes.stage[begins]]
     header = {"about": planes.about, "clock": planes.clock, "nodes": planes.nodes}
     return packed(header, columns if slowest is None else [*columns, slowest])
@@ -275,10 +342,11 @@ def read_planes(value: Any) -> Planes:
     """Return the planes in an answer of either view."""
     if isinstance(value, Planes):
         return value
-    header, (steps, at, seconds, first, last, node, stage, *rest) = unpacked(value)
+    header, (spans, steps, at, seconds, first, last, node, stage, *rest) = unpacked(value)
     slowest = rest[0] if rest else None
     return Planes(
         **header,
+        begins=spans,
         steps=steps,
         at=at,
         seconds=seconds,

@@ -113,8 +113,9 @@ class HistoryApi:
     async def matrix(self, request: Request) -> Response:
         """Serve seconds over ranks and steps for one `?metric=` of `job_view.HEATMAP_METRICS`.
 
-        `?from_step=`, `?to_step=`, `?first=` and `?last=` (ranks) cut a window, both ends included;
-        `?by=` is rank, node or stage, `?rows=` and `?columns=` the most bins.
+        `?from=`, `?to=` (Unix seconds), `?from_step=`, `?to_step=`, `?first=` and `?last=` (ranks)
+        cut a window, both ends included; `?by=` is rank, node or stage, `?rows=` and `?columns=`
+        the most bins.
         """
         query = request.query_params
         metric = query.get("metric", "self_time")
@@ -191,7 +192,10 @@ def _stale(document: Document, as_of: float, now: float) -> Document:
 def _window_of(request: Request) -> Window:
     query = request.query_params
     ranks, steps = (0, MAX_WORLD - 1), (0, _MOST_STEP)
+    span = range_of(query)
     return Window(
+        from_s=span.from_s,
+        to_s=span.to_s,
         from_step=whole_of(query, "from_step", 0, steps),
         to_step=whole_of(query, "to_step", _MOST_STEP, steps),
         first=whole_of(query, "first", 0, ranks),

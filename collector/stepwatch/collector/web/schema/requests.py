@@ -169,9 +169,11 @@ class SeriesQuery(RangeQuery):
     """Names of metrics; without it the standard ones."""
 
 
-class MatrixQuery(HeatmapQuery):
+class MatrixQuery(HeatmapQuery, _From):
     """Parameters of a job's matrix; ranges include both ends."""
 
+    to: NotRequired[float]
+    """Unix seconds."""
     from_step: NotRequired[int]
     to_step: NotRequired[int]
     first: NotRequired[int]

@@ -28,9 +28,10 @@ from stepwatch.collector.state.trackers.steps.given_up import (
     newest_given_up,
 )
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence, Settled
+from stepwatch.collector.state.trackers.steps.rank_history import RankHistory, SettledRanks
 from stepwatch.collector.state.trackers.steps.step_history import ON_DEVICE, ON_HOST
 from stepwatch.collector.state.trackers.steps.steps import Steps
-from stepwatch.signals.arrays import Integers, Mask, SmallIntegers
+from stepwatch.signals.arrays import Integers, Mask, SmallIntegers, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Rows
@@ -185,6 +186,20 @@ class SettledSteps(JoinedTracker):
             held_from=held_from,
         )
         attempt.tracker(RankEvidence).settle(settled, attempt)
+        ends_s = np.minimum(_ends_ns(rows) / NANOSECONDS, rows["received_s"])
+        self._keep(settled, ends_s, attempt)
+
+    def _keep(self, settled: Settled, ends_s: Vector, attempt: TrackedAttempt) -> None:
+        """Keep the ranks' self time in the settled steps that the rings still hold."""
+        hosts = attempt.tracker(Steps).ring
+        on_device = settled.clock == DEVICE
+        timed_by = attempt.tracker(DeviceSteps).ring if on_device else hosts
+        if not 0 < attempt.world == hosts.world == timed_by.world:
+            return
+        places = np.flatnonzero((settled.steps >= settled.held_from) & settled.timed)
+        steps = settled.steps[places]
+        held = settled.clock, steps, ends_s[places], timed_by, hosts, settled.later
+        attempt.tracker(RankHistory).settle(SettledRanks(*held), attempt.world)
 
     def _reach(self, attempt: TrackedAttempt) -> int:
         """Return how far behind the newest step all rings still hold every step."""
