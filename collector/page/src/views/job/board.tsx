@@ -58,7 +58,7 @@ export function useBoard(job: string, newest: number | null) {
     concerns: changes("marks", "summary"),
   });
   const spent = useAnswer<Schemas["SpentAnswer"]>(`${base}/spent${rangeQuery(range, "?")}`, { topic, leastMs: 30_000 });
-  const cells = useMatrix(job, zoomedSteps(exact, series.value.value));
+  const cells = useMatrix(job, zoomedSteps(exact, series.value.value), exact ? null : range);
   const other = useAnswer<Schemas["SeriesAnswer"]>(compare ? seriesPath(compare, metrics, null) : null);
   return { series, marks, spent, cells, other };
 }
@@ -69,13 +69,18 @@ const NEW_CELLS_MS = 5_000;
 /** Steps at the end that are asked for again: ranks may have been late. */
 const LATE_STEPS = 2;
 
-/** Returns the chosen matrix; a window of steps, or all that is held with the newest behind it. */
-function useMatrix(job: string, steps: [number, number] | null): Schemas["MatrixAnswer"] | null {
+/** Returns the chosen matrix: a window of steps, or all since a range begins, with the newest steps behind it. */
+function useMatrix(
+  job: string,
+  steps: [number, number] | null,
+  range: [number, number] | null,
+): Schemas["MatrixAnswer"] | null {
   const { matrix, by, ranks } = chosen.value;
   const rankWindow = ranks ? `&first=${ranks[0]}&last=${ranks[1]}` : "";
   const path = `/v1/jobs/${encodeURIComponent(job)}/matrix?metric=${matrix}&rows=64&columns=256${by ? `&by=${by}` : ""}${rankWindow}`;
   const topic = `job:${job}`;
-  const window = steps ? `&from_step=${Math.floor(steps[0])}&to_step=${Math.ceil(steps[1])}` : "";
+  const since = range ? `&from=${range[0]}` : "";
+  const window = steps ? `&from_step=${Math.floor(steps[0])}&to_step=${Math.ceil(steps[1])}` : since;
   const base = useAnswer<Schemas["MatrixAnswer"]>(path + window, { topic, leastMs: steps ? NEW_CELLS_MS : ALL_CELLS_MS }).value.value;
   const last = base?.steps.at(-1)?.[1];
   const newerPath = steps || last === undefined ? null : `${path}&from_step=${Math.max(0, last - LATE_STEPS)}`;
