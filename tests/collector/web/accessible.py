@@ -23,10 +23,13 @@ def axe_script() -> str:
     return SCRIPT.read_text(encoding="utf-8")
 
 
-def violations(page: Page) -> list[str]:
-    """Return each rule that the page breaks, with the first places that break it."""
+def violations(page: Page, rules: list[str] | None = None) -> list[str]:
+    """Return each of the `rules` (all of them) that the page breaks, with the first places."""
     page.evaluate(axe_script())
-    found: list[dict[str, Any]] = page.evaluate("axe.run().then(result => result.violations)")
+    found: list[dict[str, Any]] = page.evaluate(
+        "rules => axe.run(rules ? { runOnly: rules } : {}).then(result => result.violations)",
+        rules,
+    )
     return [
         f"{rule['id']}: {', '.join(str(node['target'][0]) for node in rule['nodes'][:4])}"
         for rule in found

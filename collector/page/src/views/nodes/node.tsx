@@ -14,6 +14,8 @@ type Node = Schemas["NodeAnswer"];
 type Incident = Schemas["IncidentAnswer"];
 const MOST_INCIDENTS = 20;
 const NODE_EVERY_MS = 5_000;
+/** The collector reads the newest thousand for it. */
+const INCIDENTS_EVERY_MS = 30_000;
 
 /** The view. */
 export function NodeView({ name }: ViewProps) {
@@ -41,7 +43,7 @@ export function NodeView({ name }: ViewProps) {
 }
 
 function Incidents({ name }: { name: string }) {
-  const answer = useAnswer<Schemas["IncidentsAnswer"]>(`/v1/incidents?node=${encodeURIComponent(name)}`, { everyMs: NODE_EVERY_MS }).value;
+  const answer = useAnswer<Schemas["IncidentsAnswer"]>(`/v1/incidents?node=${encodeURIComponent(name)}`, { everyMs: INCIDENTS_EVERY_MS }).value;
   const incidents = (answer.value?.incidents ?? []).filter((item): item is Incident => "id" in item);
   return (
     <section class="panel stack" id="incidents">

@@ -94,7 +94,8 @@ class ResponseApi:
             chosen = [item for item in newest if node is None or item.get("node") == node]
             return self._with_responses(chosen)
 
-        return _json({"incidents": await run_in_threadpool(read_incidents)})
+        content = encoded({"incidents": await run_in_threadpool(read_incidents)})
+        return tagged(request, content, content)
 
     async def _counted(self, request: Request, job: str | None, state: str | None) -> Response:
         node = request.state.node
