@@ -1,6 +1,8 @@
 /** Answers of the collector that views show: asked once, then again when their topic changes. */
 import { type ReadonlySignal, signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { Asking } from "./asking";
+import { onReturn } from "./attention";
 import { getJson, Refusal } from "./client";
 import { listen } from "./live";
 
@@ -40,69 +42,50 @@ export function useAnswer<T>(path: string | null, renewal: Renewal | null = null
   const answer = useSignal<Answer<T>>({ value: null, failure: null, at: 0 });
   useEffect(() => {
     if (path === null) return;
+    let isCurrent = true;
     const asking = new Asking(async () => {
-      try {
-        const value = await getJson<T>(path);
-        return { value, failure: null, at: Date.now() };
-      } catch (error) {
-        const failure = error instanceof Refusal ? error : new Refusal(0, String(error));
-        return { ...answer.peek(), failure };
-      }
-    }, answer, renewal?.leastMs ?? LEAST_MS_BETWEEN);
+      const next = await asked(path, answer.peek());
+      if (!isCurrent) return false;
+      note(next.failure);
+      // The same object means that nothing changed: nothing is drawn.
+      const before = answer.peek();
+      if (next.value !== before.value || next.failure !== before.failure) answer.value = next;
+      return next.failure === null;
+    }, renewal?.leastMs ?? LEAST_MS_BETWEEN);
     asking.now();
     const concerns = renewal?.concerns ?? (() => true);
     const ends = renewal?.topic ? listen(renewal.topic, (event) => {
-      if (event === null || concerns(event.event, event.data)) asking.now();
+      const isNamed = event === null || concerns(event.event, event.data);
+      if (isNamed) asking.now(event !== null && isUrgent(event.event, event.data));
     }) : () => {};
+    const staysAway = renewal === null ? () => {} : onReturn(() => asking.now(true));
     const every = renewal?.everyMs;
     const timer = every ? setInterval(() => document.visibilityState === "visible" && asking.now(), every) : undefined;
     return () => {
+      isCurrent = false;
       ends();
       clearInterval(timer);
+      staysAway();
       asking.end();
     };
   }, [path, renewal?.topic]);
   return answer;
 }
 
-/** Asks one request at a time, with a pause between two. */
-class Asking<T> {
-  private running = false;
-  private again = false;
-  private ended = false;
-  private timer: ReturnType<typeof setTimeout> | undefined;
-
-  constructor(
-    private readonly ask: () => Promise<Answer<T>>,
-    private readonly answer: { value: Answer<T> },
-    private readonly leastMs: number,
-  ) {}
-
-  now(): void {
-    if (this.running) {
-      this.again = true;
-      return;
-    }
-    this.running = true;
-    this.again = false;
-    void this.ask().then((next) => {
-      if (this.ended) return;
-      note(next.failure);
-      // The same object means that nothing changed: nothing is drawn.
-      const before = this.answer.value;
-      if (next.value !== before.value || next.failure !== before.failure) this.answer.value = next;
-      this.timer = setTimeout(() => {
-        this.running = false;
-        if (this.again) this.now();
-      }, this.leastMs);
-    });
-  }
-
-  end(): void {
-    this.ended = true;
-    clearTimeout(this.timer);
+async function asked<T>(path: string, before: Answer<T>): Promise<Answer<T>> {
+  try {
+    const value = await getJson<T>(path);
+    return { value, failure: null, at: Date.now() };
+  } catch (error) {
+    const failure = error instanceof Refusal ? error : new Refusal(0, String(error));
+    return { ...before, failure };
   }
 }
+
+const URGENT = ["summary", "marks"];
+
+/** Whether an event is about more than the next step: an incident, a state, a checkpoint. */
+const isUrgent = (event: string, data: string): boolean => changes(...URGENT)(event, data);
 
 /** Returns a test for live events that name one of the changed answers. */
 export const changes =

@@ -2,6 +2,7 @@
 import { render } from "preact";
 import "uplot/dist/uPlot.min.css";
 import "../theme/theme.css";
+import { followAttention } from "../api/attention";
 import { followVisibility } from "../api/live";
 import { setColours } from "../theme/colours";
 import { Frame } from "./frame";
@@ -12,6 +13,7 @@ import { knowsPath } from "./views";
 setColours(document.documentElement);
 followLinks(knowsPath);
 followVisibility();
+followAttention();
 followKeys();
 const root = document.getElementById("app");
 if (root) {

@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 
 LATEST_SECONDS = 5.0
 """Age beyond which no evaluation renews an answer: the job has ended, or its evaluation is late."""
+PATIENCE_SECONDS = 2.0
+"""Longest wait for an evaluation if the answer is older than that."""
 Unfinished = tuple[View, Published]
 """An answer that is not finished yet."""
 
@@ -38,7 +40,8 @@ class Answers:
         published = views.ask(view, self._monotonic()) if requested else views.newest(view.name)
         if published is not None and self._is_fresh(job, published):
             return published
-        if not job.lock.acquire(blocking=published is None):
+        patience = -1.0 if published is None else self._patience(published)
+        if not job.lock.acquire(timeout=patience):
             return published
         try:
             if not self._state.fold(job, self._now()):
@@ -106,6 +109,10 @@ class Answers:
         finished = unfinished._replace(value=view.finish(unfinished.value))
         views.publish(view.name, finished)
         return finished
+
+    def _patience(self, published: Published) -> float:
+        """Return how long a reader waits for an evaluation, who has an answer."""
+        return PATIENCE_SECONDS if self.age(published.as_of) > LATEST_SECONDS else 0.0
 
     def _is_fresh(self, job: HeldJob, published: Published) -> bool:
         changed = published.version != job.version or job.cursor.waiting_bytes > 0

@@ -1,8 +1,8 @@
 """Cached answers about a job, each valid until a newer one exists.
 
 A reader computes an answer if the job is free, and gets the newest cached one during an evaluation.
-Recently requested answers are recomputed at the end of an evaluation: often requested ones each
-time, the others so often that a cached one is never old.
+Answers that are requested again and again are recomputed at the end of an evaluation, the more
+often the shorter the pause between two requests.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.state.job import LiveJob
 
-KEPT_SECONDS = 30.0
-"""Time after its last request for which an answer is renewed."""
+KEPT_SECONDS = 10.0
+"""Time after its last request for which an answer is kept; readers within it share one."""
 OFTEN_SECONDS = 3.0
-"""Time after its last request for which an answer is renewed at each evaluation."""
+"""Pause between two requests up to which an answer is renewed at each evaluation."""
 RENEWED_SECONDS = 5.0
-"""Time between renewals of an answer that is requested less often.
+"""Time between renewals after a longer pause, up to `KEPT_SECONDS`.
 
-A page asks for some answers twice a minute: renewed at each evaluation they cost thirty times more.
+After a still longer one there is none: a page that is left open asks twice a minute, and renewing
+its answers at each evaluation would cost thirty times more.
 """
 FRESH_SECONDS = 1.0
 """Time for which an answer about an unchanged job counts as current."""
@@ -51,12 +52,20 @@ class Published(NamedTuple):
     version: int
 
 
+class _Request(NamedTuple):
+    """A view's last request, monotonic seconds, and the pause before it; infinite for the first."""
+
+    view: View
+    asked_s: float
+    pause_seconds: float
+
+
 class Views:
     """The newest answers about one job, and the recent requests; thread-safe."""
 
     def __init__(self) -> None:
         self._published: dict[str, Published] = {}
-        self._requests: dict[str, tuple[View, float]] = {}
+        self._requests: dict[str, _Request] = {}
         self._renewed: dict[str, float] = {}
         """When views were renewed, monotonic seconds."""
         self._lock = threading.Lock()
@@ -67,7 +76,9 @@ class Views:
         Return the newest answer, None before the first.
         """
         with self._lock:
-            self._requests[view.name] = view, now
+            previous = self._requests.get(view.name)
+            pause_seconds = math.inf if previous is None else now - previous.asked_s
+            self._requests[view.name] = _Request(view, now, pause_seconds)
             return self._published.get(view.name)
 
     def newest(self, name: str) -> Published | None:
@@ -77,26 +88,27 @@ class Views:
     def requested(self, now: float) -> list[View]:
         """Return the recently requested views to renew at `now` (monotonic)."""
         with self._lock:
-            views = [
-                view
-                for view, asked_s in self._requests.values()
-                if now - asked_s <= view.kept_seconds
-            ]
-            self._requests = {view.name: self._requests[view.name] for view in views}
+            self._requests = {
+                name: request
+                for name, request in self._requests.items()
+                if now - request.asked_s <= request.view.kept_seconds
+            }
             self._published = {
                 name: published
                 for name, published in self._published.items()
                 if name in self._requests
             }
-            due = [view for view in views if self._is_due(view, now)]
+            due = [item.view for item in self._requests.values() if self._is_due(item, now)]
             kept = {name: s for name, s in self._renewed.items() if name in self._requests}
             self._renewed = kept | dict.fromkeys((view.name for view in due), now)
             return due
 
-    def _is_due(self, view: View, now: float) -> bool:
-        if now - self._requests[view.name][1] <= view.often_seconds:
+    def _is_due(self, request: _Request, now: float) -> bool:
+        view, asked_s, pause_seconds = request
+        if max(now - asked_s, pause_seconds) <= view.often_seconds:
             return True
-        return now - self._renewed.get(view.name, -math.inf) >= RENEWED_SECONDS
+        renewed_s = self._renewed.get(view.name, asked_s)
+        return pause_seconds <= view.kept_seconds and now - renewed_s >= RENEWED_SECONDS
 
     def publish(self, name: str, published: Published) -> None:
         """Publish an answer, unless a newer one exists."""

@@ -1,6 +1,6 @@
 /** The fleet: what needs action first, then all other jobs. */
 import { useTitle } from "../../app/title";
-import { useAnswer } from "../../api/answer";
+import { useJobLines } from "../../api/lines";
 import type { Schemas } from "../../api/types";
 import { jobPath } from "../../app/place";
 import { number, UNKNOWN } from "../../words/quantities";
@@ -13,7 +13,7 @@ type Line = Schemas["JobLineAnswer"];
 
 /** All jobs. */
 export function Fleet() {
-  const jobs = useAnswer<Schemas["JobsAnswer"]>("/v1/jobs", { topic: "fleet", leastMs: 2_000 }).value;
+  const jobs = useJobLines().value;
   const open = jobs.value?.jobs.reduce((sum, line) => sum + (line.open_incidents ?? 0), 0);
   useTitle("Fleet", open);
   return (
