@@ -28,12 +28,15 @@ export function Command({ text }: { text: string }) {
 
 /** Broken between words only: an option cut at its hyphens reads as another one. */
 const words = (text: string) =>
-  text.split(" ").flatMap((word, index) => [
-    index ? " " : "",
-    <span key={index} class="word">
-      {word}
-    </span>,
-  ]);
+  text.split(/(\s+)/).map((part, index) =>
+    index % 2 ? (
+      part
+    ) : (
+      <span key={index} class="word">
+        {part}
+      </span>
+    ),
+  );
 
 /** Copies text; false where the browser does not allow it, as on a page without TLS. */
 export async function copyText(text: string): Promise<boolean> {
