@@ -156,8 +156,8 @@ tools:  ## promtool, Chromium, PostgreSQL, Node.js and libfuse, installed from D
 pictures: $(PAGE) tools  ## photograph the dashboards' panels, from a real run's answers (5 minutes)
 	$(BIN)/python -m tests.dashboards.pictures $(ARGS)
 
-picture: $(PAGE) tools  ## photograph a demo's page for the README
-	$(BIN)/python -m tests.e2e.picture collector/page.png
+picture: $(PAGE) tools  ## photograph every view of the page, from demos and a fleet (8 minutes; ARGS="--only fleet")
+	$(BIN)/python -m tests.pictures collector/pictures $(ARGS)
 
 clean:  ## remove the virtual environments and caches
 	rm -rf $(VENV) .venv-* collector/page/node_modules collector/stepwatch/collector/web/page/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
