@@ -31,6 +31,8 @@ def places(straggling: Process) -> dict[str, str]:
         f"/runbooks/TrainingStraggler?incident={incident}": "#page h1",
         "/nodes": "#nodes tbody tr",
         "/nodes/gpu-3": "#history tbody tr",
+        "/slos": "#slos tbody tr",
+        f"/slos?job={JOB}&name=goodput": "#eaten .shares",
     }
 
 

@@ -6,6 +6,7 @@ import { Job } from "../views/job/job";
 import { NodeView } from "../views/nodes/node";
 import { NodesView } from "../views/nodes/nodes";
 import { Runbook } from "../views/runbook/runbook";
+import { Slos } from "../views/slos/slos";
 
 /** What a view gets: the named part of its path, decoded. */
 export interface ViewProps {
@@ -26,12 +27,14 @@ const VIEWS: readonly ViewEntry[] = [
   { pattern: /^\/runbooks\/([^/]+)$/, section: "/", view: Runbook },
   { pattern: /^\/nodes$/, section: "/nodes", view: NodesView },
   { pattern: /^\/nodes\/([^/]+)$/, section: "/nodes", view: NodeView },
+  { pattern: /^\/slos$/, section: "/slos", view: Slos },
 ];
 
 /** Entries of the navigation: path, name, and the key after "g". */
 export const SECTIONS: readonly (readonly [string, string, string])[] = [
   ["/", "Fleet", "f"],
   ["/nodes", "Nodes", "n"],
+  ["/slos", "SLOs", "s"],
 ];
 
 /** Returns a path's view, and the name in the path. */

@@ -1,13 +1,21 @@
 /** The labels of the shared axis, and the signs of the marks below it. */
 import { incidentPath } from "../app/place";
 import { LEFT, type Mark, RIGHT } from "./frame";
-import { type AxisKind, roundTicks, type Span, timeLabel, timeTicks } from "./range";
+import { type AnyAxis, roundTicks, type Span, spanLabel, spanTicks, timeLabel, timeTicks } from "./range";
 
 const SIGNS: Record<Mark["kind"], string> = { checkpoint: "✓", evaluation: "E", restart: "↻", incident: "▲" };
 const LEAST_SPACE = 15;
+const UNITS: Record<AnyAxis, string> = { step: "step", time: "time", since: "since start" };
+
+/** Returns the places of labels, at most so many, and how they are said. */
+function labels(kind: AnyAxis, span: Span, most: number): [number[], (value: number) => string] {
+  if (kind === "step") return [roundTicks(span, most, true), (value) => value.toLocaleString("en")];
+  if (kind === "time") return [timeTicks(span, most), (value) => timeLabel(value, span)];
+  return [spanTicks(span, most), (value) => spanLabel(value, span)];
+}
 
 interface AxisProps {
-  kind: AxisKind;
+  kind: AnyAxis;
   span: Span;
   marks: readonly Mark[];
   width: number;
@@ -18,9 +26,7 @@ export function Axis({ kind, span, marks, width }: AxisProps) {
   const plot = Math.max(1, width - LEFT - RIGHT);
   const place = (value: number): number => LEFT + ((value - span.min) / (span.max - span.min || 1)) * plot;
   const most = Math.max(2, Math.floor(plot / 90));
-  const ticks = kind === "step" ? roundTicks(span, most, true) : timeTicks(span, most);
-  const label = (value: number): string =>
-    kind === "step" ? value.toLocaleString("en") : timeLabel(value, span);
+  const [ticks, label] = labels(kind, span, most);
   return (
     <div class="axis">
       <div class="signs">
@@ -35,7 +41,7 @@ export function Axis({ kind, span, marks, width }: AxisProps) {
           </span>
         ))}
       </div>
-      <p class="unit quiet small">{kind === "step" ? "step" : "time"}</p>
+      <p class="unit quiet small">{UNITS[kind]}</p>
     </div>
   );
 }

@@ -3,6 +3,9 @@
 /** What the axis counts. */
 export type AxisKind = "step" | "time";
 
+/** What an axis of several runs counts, too: seconds since the first step of each. */
+export type AnyAxis = AxisKind | "since";
+
 /** Ends of an axis, in its own unit: steps, or Unix seconds. */
 export interface Span {
   min: number;
@@ -65,6 +68,21 @@ export function timeTicks({ min, max }: Span, most: number): number[] {
   const size = TIME_SIZES.find((length) => length >= raw) ?? 2_592_000;
   const shift = 60 * new Date(1000 * min).getTimezoneOffset();
   return spaced(min - shift, max - shift, size).map((value) => value + shift);
+}
+
+/** Returns round spans for labels of an axis that counts seconds. */
+export function spanTicks({ min, max }: Span, most: number): number[] {
+  const raw = (max - min) / Math.max(1, most);
+  return spaced(min, max, TIME_SIZES.find((length) => length >= raw) ?? 2_592_000);
+}
+
+/** The label of a span on an axis of this length: "5:20" is minutes and seconds, "3:05 h" hours and minutes. */
+export function spanLabel(seconds: number, { min, max }: Span): string {
+  const pad = (value: number): string => String(value).padStart(2, "0");
+  const whole = Math.round(seconds);
+  if (max - min < 7_200) return `${Math.floor(whole / 60)}:${pad(whole % 60)}`;
+  const minutes = Math.round(whole / 60);
+  return max - min < 259_200 ? `${Math.floor(minutes / 60)}:${pad(minutes % 60)} h` : `${Number((whole / 86_400).toFixed(1))} d`;
 }
 
 function spaced(min: number, max: number, size: number): number[] {

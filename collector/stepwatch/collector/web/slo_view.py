@@ -10,6 +10,7 @@ from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo.asked.site import Planned, apart
 from stepwatch.collector.slo.asked.windows import RollingWindow
+from stepwatch.collector.slo.burndown import course_of
 from stepwatch.collector.slo.closing import attempt_steps
 from stepwatch.collector.slo.objectives import Slo, SloStatus, counted_in
 from stepwatch.collector.slo.registry import AttemptSteps
@@ -20,7 +21,14 @@ from stepwatch.collector.state.step_facts import clock_of
 from stepwatch.collector.store.accounts import Generation
 from stepwatch.collector.web.job_view import slo_line
 from stepwatch.collector.web.schema.common import as_row
-from stepwatch.collector.web.schema.slo import AuditEntry, CostlyIncident, JobSlos, Price, SloDetail
+from stepwatch.collector.web.schema.slo import (
+    AuditEntry,
+    Burndown,
+    CostlyIncident,
+    JobSlos,
+    Price,
+    SloDetail,
+)
 
 _AMENDED_BY_RESUMES = ("goodput",)
 """SLIs for which a later attempt turns good steps bad."""
@@ -63,6 +71,7 @@ def _in_full(
         "window_ends_at": verdicts.seen_s,
         "window_is_full": isinstance(slo.window, RollingWindow) and first_s < begins,
         "burn_rate_hour": _burn_in_last_hour(slo, slices, verdicts),
+        "burndown": _burndown(status, slices, verdicts, begins),
         "price": _price(job, verdicts),
         "incidents": _incidents(verdicts, begins),
         "audit": sorted(
@@ -76,12 +85,27 @@ def _in_full(
     }
 
 
+def _burndown(
+    status: SloStatus, slices: RunningSlices | None, verdicts: Verdicts, begins: float
+) -> Burndown:
+    """Return the course of the budget; empty while the budget is not evaluated."""
+    if slices is None or status.budget_remaining is None:
+        return {"at": [], "remaining": []}
+    return as_row(
+        Burndown,
+        course_of(status.slo, slices.line, begins, verdicts.seen_s, _without(verdicts)),
+    )
+
+
+def _without(verdicts: Verdicts) -> list[tuple[float, float]]:
+    return apart([(span.from_s, span.until_s) for span in verdicts.planned])
+
+
 def _burn_in_last_hour(slo: Slo, slices: RunningSlices | None, verdicts: Verdicts) -> float | None:
     """Return the last hour's burn rate; None without data or without a budget."""
     if slices is None or slo.limit is not None:
         return None
-    without = [(span.from_s, span.until_s) for span in verdicts.planned]
-    counted = counted_in(slo, slices.line, verdicts.seen_s, _HOUR, apart(without))
+    counted = counted_in(slo, slices.line, verdicts.seen_s, _HOUR, _without(verdicts))
     if not counted.total:
         return None
     return round(float((1 - counted.good / counted.total) / (1 - slo.target)), 4)

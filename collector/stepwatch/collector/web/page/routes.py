@@ -17,7 +17,15 @@ from starlette.routing import Route
 
 from stepwatch.collector.web.answering.tagged import has_tag, tag_of
 
-VIEWS = ("/", "/incidents/{id}", "/jobs/{job}", "/nodes", "/nodes/{node}", "/runbooks/{name}")
+VIEWS = (
+    "/",
+    "/incidents/{id}",
+    "/jobs/{job}",
+    "/nodes",
+    "/nodes/{node}",
+    "/runbooks/{name}",
+    "/slos",
+)
 """Paths that the built page shows."""
 INDEX = "built/index.html"
 """The document of all views."""

@@ -106,6 +106,15 @@ class Generation(TypedDict):
     """Host and process of the collector that began the generation."""
 
 
+class Burndown(TypedDict):
+    """The remaining error budget over the window: equally long columns, empty without a budget."""
+
+    at: list[float]
+    """Unix seconds."""
+    remaining: list[float]
+    """Remaining share of the budget that the window has by now; negative once it is overspent."""
+
+
 class SloDetail(SloLine):
     """An SLO with its window, incidents and audit."""
 
@@ -115,6 +124,7 @@ class SloDetail(SloLine):
     """True if a rolling window is shorter than the job's history."""
     burn_rate_hour: float | None
     """Burn rate in the last hour."""
+    burndown: Burndown
     price: Price | None
     incidents: list[CostlyIncident]
     """The costliest incidents in the window."""

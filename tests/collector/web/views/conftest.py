@@ -1,0 +1,38 @@
+"""A collector with a job that trained for two hours, so that its budgets are evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.browser import Visitor, opened_browser
+from tests.collector.process import Process
+
+from .runs import FACTS, OTHER, send_hours
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    with opened_browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def visitor(browser: Browser) -> Iterator[Visitor]:
+    opened = Visitor(browser)
+    yield opened
+    opened.page.close()
+
+
+@pytest.fixture(scope="package")
+def hours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One for all tests of these views: they only look."""
+    process = Process(tmp_path_factory.mktemp("collector"))
+    process.start()
+    process.wait_ready()
+    send_hours(process)
+    send_hours(process, OTHER, slow=False, facts={**FACTS, "learning_rate": "0.001"})
+    yield process
+    process.end()
