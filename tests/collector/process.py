@@ -58,6 +58,8 @@ class Process:
         until(f"the collector to answer; its log: {self.log}", self._answers, seconds)
 
     def _answers(self) -> bool:
+        ended = self._process is not None and self._process.poll() is not None
+        assert not ended, f"the collector ended: {self.log.read_text()[-2000:]}"
         try:
             return httpx.get(f"{self.url}/healthz", timeout=1.0).status_code == 200
         except httpx.HTTPError:
