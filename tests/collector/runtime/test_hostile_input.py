@@ -22,6 +22,7 @@ from stepwatch.collector.state.trackers.metrics.metrics import Metrics
 from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.state.trackers.nodes.node_facts import NodeFacts
 from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence
+from stepwatch.collector.state.trackers.steps.rank_history import RankHistory
 from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS
 from stepwatch.collector.store import Store
 from stepwatch.collector.web import job_view
@@ -282,7 +283,9 @@ def test_windows_of_many_attempts_are_given_back(monkeypatch: pytest.MonkeyPatch
     one = LiveJob(JOB)
     one.apply(segment(1, tables), Received(0.0, 0.0))
     curves = one.current.tracker(Metrics).cells
+    ranks = one.current.tracker(RankHistory).cells
     attempt_cells = (512 + BASELINE_STEPS) * 4 + memory.cells + evidence.cells + claims + curves
+    attempt_cells += ranks
     monkeypatch.setattr(jobs, "MAX_JOB_CELLS", 3 * attempt_cells + 3 * curves)  # these stay
     job = LiveJob(JOB)
     for number in range(6):
