@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { merged } from "../src/api/merging";
+import { merged, renewed } from "../src/api/merging";
 import type { Schemas } from "../src/api/types";
 
 type Line = Schemas["JobLineAnswer"];
@@ -29,4 +29,10 @@ test("a line that was stale is fresh again", () => {
   const [fresh] = merged([stale], [event("job", { job: "a", as_of: 30, state: "running", stale: null })]);
   assert.equal(fresh?.state, "running");
   assert.ok(fresh && !("stale" in fresh));
+});
+
+test("an answer that was under way longer than an event takes nothing back", () => {
+  const before = [line("a", { as_of: 12, step: 3 }), line("gone")];
+  const jobs = renewed(before, [line("a", { as_of: 11, step: 2 }), line("b")]);
+  assert.deepEqual(jobs.map(({ job, step }) => [job, step]), [["a", 3], ["b", 1]]);
 });

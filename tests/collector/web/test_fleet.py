@@ -119,7 +119,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         yield process
 
 
-@pytest.mark.parametrize("path", ["/v1/jobs", f"/v1/jobs/{JOB}", "/static/style.css"])
+@pytest.mark.parametrize("path", ["/v1/jobs", f"/v1/jobs/{JOB}", "/static/licenses.txt"])
 def test_an_answer_that_the_reader_has_is_not_sent_again(ended: Process, path: str) -> None:
     plain = {"accept-encoding": "identity"}
     for _ in range(20):  # an evaluation may come between two requests

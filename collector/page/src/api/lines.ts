@@ -1,10 +1,10 @@
 /** The list of jobs: asked for once, then kept current by events. */
 import { type ReadonlySignal, useSignal, useSignalEffect } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { type Answer, useAnswer } from "./answer";
 import type { ServerEvent } from "./events";
 import { listen } from "./live";
-import { merged } from "./merging";
+import { merged, renewed } from "./merging";
 import type { Schemas } from "./types";
 
 const TOPIC = "fleet";
@@ -14,22 +14,28 @@ type Jobs = Schemas["JobsAnswer"];
 export function useJobLines(): ReadonlySignal<Answer<Jobs>> {
   const asked = useAnswer<Jobs>("/v1/jobs", { topic: TOPIC, concerns: () => false });
   const lines = useSignal(asked.peek());
+  const waiting = useRef<ServerEvent[]>([]);
+  const apply = (): void => {
+    const { value } = lines.peek();
+    if (!value) return;
+    const events = waiting.current;
+    waiting.current = [];
+    lines.value = { ...lines.peek(), value: { jobs: merged(value.jobs, events) }, at: Date.now() };
+  };
   useSignalEffect(() => {
-    lines.value = asked.value;
+    const { value, failure, at } = asked.value;
+    const before = lines.peek();
+    // A failure takes nothing away, and an answer may have been under way longer than an event.
+    const jobs = value && !failure ? renewed(before.value?.jobs ?? [], value.jobs) : before.value?.jobs;
+    lines.value = { value: jobs ? { jobs } : null, failure, at: failure ? before.at : at };
+    if (waiting.current.length) apply();
   });
   useEffect(() => {
-    let waiting: ServerEvent[] = [];
-    const apply = (): void => {
-      const events = waiting;
-      waiting = [];
-      const { value } = lines.peek();
-      if (value) lines.value = { ...lines.peek(), value: { jobs: merged(value.jobs, events) }, at: Date.now() };
-    };
     return listen(TOPIC, (event) => {
       if (event?.event !== "job" && event?.event !== "gone") return;
       // Events that arrive together are drawn together.
-      if (!waiting.length) queueMicrotask(apply);
-      waiting.push(event);
+      if (!waiting.current.length) queueMicrotask(apply);
+      waiting.current.push(event);
     });
   }, []);
   return lines;

@@ -24,6 +24,15 @@ export function merged(lines: readonly Line[], events: readonly ServerEvent[]): 
   return [...all.filter((line) => fresh.has(line.job)), ...all.filter((line) => !fresh.has(line.job))];
 }
 
+/** Returns a new list, with the lines of the list before it that events made newer. */
+export function renewed(before: readonly Line[], answer: readonly Line[]): Line[] {
+  const byName = new Map(before.map((line) => [line.job, line]));
+  return answer.map((line) => {
+    const known = byName.get(line.job);
+    return known && (known.as_of ?? 0) > (line.as_of ?? 0) ? known : line;
+  });
+}
+
 /** A field that is no more comes as null; of those only `stale` may be absent. */
 function withChange(before: Line, change: Partial<Line>): Line {
   const { stale, ...line } = { ...before, ...change };

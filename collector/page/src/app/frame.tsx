@@ -4,8 +4,11 @@ import { failureCount, needsToken } from "../api/answer";
 import { keepToken } from "../api/client";
 import { connection } from "../api/live";
 import { nextTheme, theme } from "../theme/theme";
+import { number } from "../words/quantities";
+import { openOfFleet, useFleetFigures } from "./figures";
 import { keysShown } from "./keys";
 import { path } from "./place";
+import { Search } from "./search";
 import { SECTIONS, viewOf } from "./views";
 
 /** The whole page. */
@@ -34,7 +37,9 @@ function Top({ section }: { section: string }) {
           </a>
         ))}
       </nav>
+      <Search />
       <div class="right small">
+        <Open />
         <Freshness />
         <button class="chip" type="button" onClick={nextTheme} title="Theme: system, light or dark">
           {theme.value}
@@ -44,6 +49,18 @@ function Top({ section }: { section: string }) {
         </button>
       </div>
     </header>
+  );
+}
+
+/** The number of the fleet's open incidents, which leads to their jobs. */
+function Open() {
+  useFleetFigures();
+  const open = openOfFleet();
+  if (!open?.count) return null;
+  return (
+    <a class={`state s-${open.hasAlert ? "bad" : "warn"}`} id="open" href="/?state=open">
+      {number(open.count, 0)} open
+    </a>
   );
 }
 

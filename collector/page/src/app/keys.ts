@@ -35,7 +35,8 @@ function pressed(event: KeyboardEvent): void {
   } else return;
 }
 
-function visit(to: string): void {
+/** Goes to a path of this page, or to one that the server has besides. */
+export function visit(to: string): void {
   if (knowsPath(to)) go(to);
   else location.assign(to);
 }

@@ -1,12 +1,17 @@
 /** A small curve without axes, for a row of a table. */
 
+/** Smallest span of the scale, as a share of the largest value: the noise of a steady pace stays a flat line. */
+const LEAST_SPAN = 0.5;
+
 /** Values from left to right; null leaves a gap. */
 export function Sparkline({ values, label }: { values: readonly (number | null)[]; label: string }) {
   const known = values.filter((value): value is number => value !== null);
   if (known.length < 2) return <span class="quiet">unknown</span>;
-  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const [least, most] = [Math.min(...known), Math.max(...known)];
+  const span = Math.max(most - least, most * LEAST_SPAN);
+  const low = (least + most - span) / 2;
   const x = (index: number): number => (index / (values.length - 1)) * 96 + 2;
-  const y = (value: number): number => 20 - ((value - low) / (high - low || 1)) * 16;
+  const y = (value: number): number => 20 - ((value - low) / (span || 1)) * 16;
   let path = "";
   let pen = "M";
   values.forEach((value, index) => {

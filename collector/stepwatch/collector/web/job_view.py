@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from stepwatch.collector.incidents.model import ALERT, Incident
 from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo.objectives import SloStatus, budget_words
@@ -88,19 +89,25 @@ def _newest_step(attempt: Attempt) -> int | None:
 
 
 def _worst(verdicts: Verdicts) -> WorstIncident | None:
-    """Return the open incident with the highest cost; None without any."""
-    costliest = max(
-        verdicts.open_incidents(),
-        key=lambda item: (_cost(item.throughput_lost_ratio), -item.opened_at, item.id),
-        default=None,
-    )
-    if costliest is None:
+    """Return the open alert with the highest cost, else such an incident; None without any."""
+    worst = max(verdicts.open_incidents(), key=_badness, default=None)
+    if worst is None:
         return None
-    return {"id": costliest.id, "kind": costliest.kind, "summary": costliest.summary}
+    lost = worst.throughput_lost_ratio
+    return {
+        "id": worst.id,
+        "kind": worst.kind,
+        "summary": worst.summary,
+        "severity": worst.severity,
+        "began_at": worst.began_at,
+        "throughput_lost_ratio": None if lost is None else round(lost, 2),
+    }
 
 
-def _cost(ratio: float | None) -> float:
-    return -1.0 if ratio is None or math.isnan(ratio) else ratio
+def _badness(incident: Incident) -> tuple[bool, float, float, str]:
+    ratio = incident.throughput_lost_ratio
+    cost = -1.0 if ratio is None or math.isnan(ratio) else ratio
+    return incident.severity == ALERT, cost, -incident.opened_at, incident.id
 
 
 def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> JobSummary:

@@ -1,72 +1,128 @@
 /** The fleet: what needs action first, then all other jobs. */
-import { useTitle } from "../../app/title";
+import { useEffect, useMemo } from "preact/hooks";
+import type { Answer } from "../../api/answer";
 import { useJobLines } from "../../api/lines";
-import type { Schemas } from "../../api/types";
-import { jobPath } from "../../app/place";
-import { number, UNKNOWN } from "../../words/quantities";
-import { Loaded } from "../shared/loading";
-import { Moment } from "../shared/moment";
-import { staleWords } from "../shared/stale";
-import { State, urgency } from "../shared/state";
-
-type Line = Schemas["JobLineAnswer"];
+import { countedOpen, fleetFigures } from "../../app/figures";
+import { incidentPath, jobPath, query } from "../../app/place";
+import { useTitle } from "../../app/title";
+import { clock } from "../../words/moments";
+import { counted, money, number, percent, UNKNOWN } from "../../words/quantities";
+import { arranged, type Line, matching, needOf, wantedOf, withUnnamedNodes } from "./arrange";
+import "./fleet.css";
+import { Rows } from "./rows";
+import { sentenceOf } from "./sentence";
+import { Toolbar } from "./toolbar";
 
 /** All jobs. */
 export function Fleet() {
-  const jobs = useJobLines().value;
-  const open = jobs.value?.jobs.reduce((sum, line) => sum + (line.open_incidents ?? 0), 0);
+  const answer = useJobLines().value;
+  const lines = answer.value?.jobs ?? null;
+  const open = lines?.reduce((sum, line) => sum + (line.open_incidents ?? 0), 0) ?? null;
+  const hasAlert = lines?.some((line) => needOf(line) === "act") ?? false;
+  useEffect(() => {
+    countedOpen.value = open === null ? null : { count: open, hasAlert };
+    return () => {
+      countedOpen.value = null;
+    };
+  }, [open, hasAlert]);
   useTitle("Fleet", open);
   return (
     <main>
-      <h1>Jobs</h1>
-      <Loaded answer={jobs}>{(value) => (value.jobs.length ? <Jobs lines={value.jobs} /> : <NoJobs />)}</Loaded>
+      {answer.failure && <Failed answer={answer} />}
+      {lines ? lines.length ? <Jobs lines={lines} /> : <NoJobs /> : !answer.failure && <Loading />}
     </main>
   );
 }
 
-function Jobs({ lines }: { lines: Line[] }) {
-  const ordered = [...lines].sort((one, other) => urgency(one.state) - urgency(other.state));
+function Jobs({ lines }: { lines: readonly Line[] }) {
+  const wanted = wantedOf(query.value);
+  const items = useMemo(() => arranged(matching(lines, wanted), wanted), [lines, query.value]);
+  const unnamed = wanted.node ? withUnnamedNodes(lines) : 0;
   return (
-    <div class="wide panel">
-      <table id="jobs">
-        <thead>
-          <tr>
-            {["Job", "State", "Ranks", "Step", "Incidents", "Last received"].map((words) => (
-              <th key={words}>{words}</th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {ordered.map((line) => (
-            <tr key={line.job}>
-              <td>
-                <a href={jobPath(line.job)}>{line.job}</a>
-              </td>
-              <td>
-                <State word={line.state} /> {whyState(line)}
-              </td>
-              <td>{line.world_size || UNKNOWN}</td>
-              <td>{number(line.step, 0)}</td>
-              <td>{line.worst ? line.worst.summary : line.open_incidents === null ? UNKNOWN : "none"}</td>
-              <td>
-                <Moment at={line.newest_record_at} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <>
+      <Sentence lines={lines} />
+      <Figures />
+      <Toolbar lines={lines} wanted={wanted} />
+      {unnamed > 0 && <p class="quiet small">{counted(unnamed, "job")} with many nodes may use {wanted.node}, too: only some of their nodes are named here.</p>}
+      {items.length ? (
+        <Rows items={items} wanted={wanted} hasMoney={lines.some((line) => line.cost_today)} />
+      ) : (
+        <p class="empty">No job is like this: “show all” removes what narrows the list.</p>
+      )}
+    </>
+  );
+}
+
+function Sentence({ lines }: { lines: readonly Line[] }) {
+  const { tone, words, rest, worst } = sentenceOf(lines);
+  const to = worst && (worst.worst ? incidentPath(worst.worst.id) : jobPath(worst.job));
+  return (
+    <section class={`verdict panel t-${tone}`} aria-label="Verdict">
+      <div>
+        <h1 class={`state s-${tone}`}>{to ? <a href={to}>{words}</a> : words}</h1>
+        {rest && <p class="quiet">{rest}</p>}
+      </div>
+    </section>
+  );
+}
+
+/** One strip of figures of the whole fleet. */
+function Figures() {
+  const figures = fleetFigures.value;
+  if (!figures) return null;
+  const { devices, goodput_today, cost_today, pages_this_week } = figures;
+  const strip = [
+    [number(devices.busy, 0), `of ${counted(devices.known, "device")} busy`],
+    [percent(goodput_today), "goodput today"],
+    [cost_today ? money(cost_today.amount, cost_today.currency) : UNKNOWN, cost_today ? "money today" : "money today: no rate card"],
+    [number(pages_this_week, 0), pages_this_week === 1 ? "page this week" : "pages this week"],
+  ] as const;
+  return (
+    <dl class="figures" id="figures">
+      {strip.map(([value, words]) => (
+        <div key={words}>
+          <dd class={value === UNKNOWN ? "quiet" : undefined}>{value}</dd>
+          <dt>{words}</dt>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Loading() {
+  return (
+    <p class="quiet" aria-busy="true">
+      Loading the jobs.
+    </p>
+  );
+}
+
+/** Says what the reader can do; what was known before stays below, and is old. */
+function Failed({ answer }: { answer: Answer<unknown> }) {
+  const { failure, at } = answer;
+  return (
+    <div class="notice stack" role="alert" id="failed">
+      <p>
+        {at ? `No new data since ${clock(at / 1000)}` : "No data"}: {failure?.message}.{at > 0 && " What is below is old."}
+      </p>
+      {failure?.status === 0 && (
+        <>
+          <p class="small">This page asks again every few seconds. See whether the collector runs, and whether this machine reaches it:</p>
+          <code class="command">curl -sS {location.origin}/healthz</code>
+        </>
+      )}
     </div>
   );
 }
 
-const whyState = (line: Line): string => staleWords(line.stale) || (line.reason ?? "");
-
 function NoJobs() {
   return (
     <div class="empty stack" id="empty">
-      <p>No job has reported yet. Start the agent on each node, then the training with the hooks:</p>
+      <h1>No job has reported yet</h1>
+      <p>Start the agent on each node, then the training with the hooks:</p>
       <code class="command">stepwatch agent --collector {location.origin}</code>
       <code class="command">stepwatch run -- torchrun --nproc-per-node 8 train.py</code>
+      <p>The job is here within seconds of its first step; this page needs no reload.</p>
     </div>
   );
 }

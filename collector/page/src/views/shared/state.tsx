@@ -1,4 +1,6 @@
 /** States as a word, a shape and a colour. */
+import type { Tone } from "../../words/verdict";
+
 const KINDS: Record<string, string> = {
   running: "good", healthy: "good", finished: "good", ok: "good", resolved: "good", verified: "good",
   failed: "bad", stalled: "bad", open: "bad", exhausted: "bad", quarantined: "bad", lost: "bad", damaged: "bad",
@@ -7,10 +9,10 @@ const KINDS: Record<string, string> = {
 };
 const WORDS: Record<string, string> = { "too-early": "too early" };
 
-/** A state; one that is not known here counts as unknown. */
-export function State({ word, title }: { word: string; title?: string | undefined }) {
+/** A state; one that is not known here counts as unknown. A `tone` says more than the word does. */
+export function State({ word, title, tone }: { word: string; title?: string | undefined; tone?: Tone | undefined }) {
   return (
-    <span class={`state s-${KINDS[word] ?? "unsure"}`} title={title}>
+    <span class={`state s-${tone ?? KINDS[word] ?? "unsure"}`} title={title}>
       {WORDS[word] ?? word}
     </span>
   );

@@ -64,6 +64,7 @@ class FleetFigures:
             "goodput_today": stored.goodput,
             "cost_today": stored.cost,
             "pages_this_week": stored.pages,
+            "open_incidents": sum(line["open_incidents"] or 0 for line in lines),
         }
 
     def _stored(self) -> _Stored:

@@ -13,6 +13,8 @@ from .common import OneOf
 
 IncidentState = Annotated[str, OneOf(STATES)]
 """An incident's state; detectors set it."""
+SeverityWord = Annotated[str, OneOf((INFO, ALERT))]
+"""Whether an incident raises an alert."""
 NoteEvent = Annotated[str, OneOf(EVENTS)]
 """The kind of a note."""
 
@@ -139,7 +141,7 @@ class Incident(TypedDict):
     summary_now: str
     slowdown_ratio_now: float | None
     throughput_lost_ratio_now: float | None
-    severity: Annotated[str, OneOf((INFO, ALERT))]
+    severity: SeverityWord
     cost: float | None
     """Price of the lost device time in `currency`."""
     currency: str

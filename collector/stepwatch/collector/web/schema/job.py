@@ -8,17 +8,22 @@ from typing_extensions import TypedDict
 
 from .breakdown import Breakdown
 from .common import Clock, Dated, FigureClock, JobState, Money
-from .incident import JobIncident
+from .incident import JobIncident, SeverityWord
 from .recorded import Resume
 from .slo import SloLine
 
 
 class WorstIncident(TypedDict):
-    """The open incident with the highest cost."""
+    """The open incident with the highest cost, an alert before all others."""
 
     id: str
     kind: str
     summary: str
+    severity: SeverityWord
+    began_at: float
+    """Unix seconds."""
+    throughput_lost_ratio: float | None
+    """With two digits; null if unknown."""
 
 
 class NodesOfJob(TypedDict):

@@ -98,3 +98,5 @@ class FleetAnswer(TypedDict):
     """Price of that device time; null if any of it has no rate."""
     pages_this_week: int
     """Incidents within seven days that raised an alert."""
+    open_incidents: int
+    """Of jobs whose incidents are known."""

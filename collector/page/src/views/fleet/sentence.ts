@@ -1,0 +1,59 @@
+/** The sentence above the list: how many jobs need somebody, and which one first. */
+import { clock } from "../../words/moments";
+import { counted, percent } from "../../words/quantities";
+import { clauses, type Tone } from "../../words/verdict";
+import { type Line, type Need, needOf, sorted } from "./arrange";
+
+/** The sentence, how it is drawn, what all other jobs do, and the job and incident that it names. */
+export interface FleetSentence {
+  tone: Tone;
+  words: string;
+  rest: string;
+  worst: Line | null;
+}
+
+/** Returns the sentence of at least one job. A job of which nothing is known does not count as training. */
+export function sentenceOf(lines: readonly Line[]): FleetSentence {
+  const counts = { act: 0, look: 0, unknown: 0, failed: 0, training: 0, ended: 0 } satisfies Record<Need, number>;
+  for (const line of lines) counts[needOf(line)] += 1;
+  const { act, look, unknown, failed, training, ended } = counts;
+  const going = act + look + unknown + training;
+  const all = counted(going, "job");
+  const trains = training + look;
+  const rest = (...parts: (string | false)[]): string => parts.filter(Boolean).join(" · ");
+  const others = [look > 0 && `${counted(look, "job")} with a small incident`, failed > 0 && `${failed} failed`, ended > 0 && `${ended} ended`] as const;
+  if (act > 0) {
+    const [worst = null] = sorted(lines, "need", false);
+    const words = `${act} of ${all} ${act === 1 ? "needs" : "need"} you: ${worst ? nowOf(worst) : ""}`;
+    return { tone: "bad", words, rest: rest(trains > 0 && `${trains} ${trains === 1 ? "trains" : "train"}`, unknown > 0 && `${unknown} unknown`, ...others), worst };
+  }
+  if (unknown > 0) {
+    const words = `${trains} of ${all} ${trains === 1 ? "trains" : "train"}; of ${unknown === going ? "all" : unknown} nothing is known now`;
+    return { tone: "unsure", words: trains ? words : `Unknown whether any of ${all} trains`, rest: rest(...others), worst: null };
+  }
+  if (!going) return { tone: "ended", words: `No job trains: ${counted(failed + ended, "job")} ended`, rest: failed ? `${failed} failed` : "", worst: null };
+  const words = going === 1 ? `${lines.find((line) => needOf(line) === "training" || needOf(line) === "look")?.job ?? ""} trains` : `All ${all} train`;
+  return { tone: "good", words, rest: rest(...others), worst: null };
+}
+
+/** Returns what is wrong with a job: "llama-7b is 47% slower since 19:18:02: rank 21 is slow". */
+function nowOf(line: Line): string {
+  if (!line.worst) return `${line.job} is ${line.state}`;
+  const loss = lossOf(line);
+  return loss ? `${line.job} ${loss}: ${factOf(line)}` : `${line.job}: ${factOf(line)}`;
+}
+
+const factOf = (line: Line): string => clauses(line.worst?.summary ?? "")[0];
+
+function lossOf(line: Line): string {
+  const lost = line.worst?.throughput_lost_ratio ?? null;
+  if (!line.worst || lost === null || lost < 0.005) return "";
+  return `${lost > 0.995 ? "makes no progress" : `is ${percent(lost, 0)} slower`} since ${clock(line.worst.began_at)}`;
+}
+
+/** Returns the words of a row's incidents: what is lost, and why. */
+export function incidentWords(line: Line): string {
+  const lost = line.worst?.throughput_lost_ratio ?? null;
+  if (!line.worst || lost === null || lost < 0.005) return factOf(line);
+  return `${lost > 0.995 ? "no progress" : `${percent(lost, 0)} slower`}: ${factOf(line)}`;
+}
