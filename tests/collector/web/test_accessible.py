@@ -1,4 +1,8 @@
-"""Every view in both themes and on a phone: axe-core finds nothing, nothing scrolls sideways."""
+"""Every view in both themes and on a phone.
+
+axe-core finds nothing, nothing scrolls sideways, the security policy refuses nothing, and no
+request leaves the collector.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,24 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser import Visitor
-from tests.collector.made import JOB, body
+from tests.collector.made import JOB, body, run_segments
 from tests.collector.nodes.sightings import DISK_SLOW, XID_79, just_now
 from tests.collector.process import Process
 
 from .accessible import violations
+from .shown import RANKS, STEPS, send
 from .test_incident_view import incident_of
 
 PATIENCE_MS = 60_000
 COLOURS = ["color-contrast", "link-in-text-block"]
 """What another theme changes."""
+NOTE_VIOLATIONS = """
+window.refused = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+    window.refused.push(`${event.effectiveDirective} ${event.blockedURI}`));
+"""
+NOT_FOUND = "status of 404"
+"""What a browser says of a job that is not there."""
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +49,56 @@ def places(straggling: Process) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("width", "dark"), [(1440, False), (1440, True), (360, False)], ids=["light", "dark", "phone"]
+    ("width", "dark"),
+    [(1440, False), (1440, True), (360, False), (390, True)],
+    ids=["light", "dark", "phone", "dark-phone"],
 )
 def test_every_view_is_accessible(
     straggling: Process, browser: Browser, places: dict[str, str], width: int, dark: bool
 ) -> None:
+    assert broken_rules(straggling.url, browser, places, width, dark) == {}
+
+
+@pytest.mark.parametrize(
+    ("width", "dark"), [(1440, False), (390, True)], ids=["light", "dark-phone"]
+)
+def test_a_quiet_collector_is_accessible(
+    collector: Process, browser: Browser, width: int, dark: bool
+) -> None:
+    empty = {
+        "/": "#empty",
+        "/nodes": "main",
+        "/jobs/none": ".notice",
+        "/incidents/1": ".notice",
+        "/runbooks/None": ".notice",
+    }
+    assert broken_rules(collector.url, browser, empty, width, dark) == {}
+    send(collector, run_segments(STEPS, RANKS))
+    healthy = {"/": "#jobs tbody tr", f"/jobs/{JOB}": "canvas.matrix"}
+    assert broken_rules(collector.url, browser, healthy, width, dark) == {}
+
+
+def broken_rules(
+    url: str, browser: Browser, places: dict[str, str], width: int, dark: bool
+) -> dict[str, list[str]]:
+    """Return what is wrong by path: rules of axe-core, sideways scrolling, errors, CSP."""
     broken = {}
     for path, shown in places.items():
         visitor = Visitor(browser, width, dark)
         page = visitor.page
-        page.goto(straggling.url + path)
+        page.add_init_script(NOTE_VIOLATIONS)
+        page.goto(url + path)
         expect(page.locator(shown).first).to_be_visible(timeout=PATIENCE_MS)
         page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
-        rules = violations(page, COLOURS if dark else None)
+        refused = page.evaluate("window.refused")
+        rules = violations(page, COLOURS if dark else None) + [
+            f"refused: {what}" for what in refused
+        ]
         if page.evaluate("document.documentElement.scrollWidth") > width:
             rules.append("scrolls sideways")
-        if rules or visitor.errors:
-            broken[path] = [*rules, *visitor.errors]
+        errors = [error for error in visitor.errors if NOT_FOUND not in error]
+        others = [asked for asked in visitor.requests if not asked.startswith((url, "data:"))]
+        if rules or errors or others:
+            broken[path] = [*rules, *errors, *others]
         page.close()
-    assert broken == {}
+    return broken

@@ -37,7 +37,7 @@ export function IncidentView({ name }: ViewProps) {
   useTitle(value ? `${value.job}: ${value.kind}` : "Incident", value?.state === "open" ? 1 : 0);
   return (
     <main id="incident">
-      <Loaded answer={{ ...answer, value }}>
+      <Loaded answer={{ ...answer, value }} heading={`Incident ${name}`}>
         {(incident) => (
           <Shown
             incident={incident}

@@ -50,7 +50,7 @@ export function Job({ name }: ViewProps) {
   return (
     <main>
       <Crumbs name={name} job={answer.value} />
-      <Loaded answer={answer}>{(job) => <Shown job={withFacts(job, live.value)} live={live} onDone={() => (again.value += 1)} />}</Loaded>
+      <Loaded answer={answer} heading={`Job ${name}`}>{(job) => <Shown job={withFacts(job, live.value)} live={live} onDone={() => (again.value += 1)} />}</Loaded>
     </main>
   );
 }

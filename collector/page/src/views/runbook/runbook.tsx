@@ -18,7 +18,7 @@ export function Runbook({ name }: ViewProps) {
   useTitle(name, null);
   return (
     <main>
-      <Loaded answer={answer}>
+      <Loaded answer={answer} heading={name}>
         {(runbook) => (
           <article class="runbook stack" id="page">
             <h1>{runbook.name}</h1>

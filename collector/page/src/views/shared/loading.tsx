@@ -2,17 +2,29 @@
 import type { ComponentChildren } from "preact";
 import type { Answer } from "../../api/answer";
 
+interface LoadedProps<T> {
+  answer: Answer<T>;
+  /** The page's heading until the answer brings its own. */
+  heading?: string;
+  children: (value: T) => ComponentChildren;
+}
+
 /** Shows the answer, or says that it loads or why it failed; an old answer stays, faded. */
-export function Loaded<T>({ answer, children }: { answer: Answer<T>; children: (value: T) => ComponentChildren }) {
+export function Loaded<T>({ answer, heading, children }: LoadedProps<T>) {
   if (answer.value === null) {
-    return answer.failure ? (
-      <p class="notice" role="alert">
-        {answer.failure.message}
-      </p>
-    ) : (
-      <p class="quiet" aria-busy="true">
-        Loading.
-      </p>
+    return (
+      <div class="stack">
+        {heading && <h1>{heading}</h1>}
+        {answer.failure ? (
+          <p class="notice" role="alert">
+            {answer.failure.message}
+          </p>
+        ) : (
+          <p class="quiet" aria-busy="true">
+            Loading.
+          </p>
+        )}
+      </div>
     );
   }
   return (
