@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { Schemas } from "../src/api/types";
 import { dataOf } from "../src/views/incident/curve_data";
 import { actsOn } from "../src/views/incident/acts";
+import { matrixQuery, rankLines } from "../src/views/incident/rank_data";
 import { costAfter, historyOf, metricOf, rangeOf } from "../src/views/incident/story";
 
 type Incident = Schemas["IncidentAnswer"];
@@ -80,4 +81,18 @@ test("an incident that is over can be assigned and commented, and nothing else",
   assert.deepEqual(acts({}), ["acknowledged", "assigned", "silenced", "mitigated", "comment"]);
   const response = { ...OPEN.response, acknowledged: { by: "ada", at: 1 }, silenced: { id: "s" } };
   assert.deepEqual(acts({ response }), ["assigned", "unsilenced", "mitigated", "reopened", "comment"]);
+});
+
+test("a rank is drawn beside the median of its neighbours", () => {
+  const rows = [0, 1, 2].map((rank) => ({ first: rank, last: rank, words: "", nodes: [] }));
+  const seconds = [[1, 1, 9], [3, 2, 9], [2, null, 9]];
+  const matrix = { attempt: 0, rows, seconds, at: [10, 20, 15] } as unknown as Schemas["MatrixAnswer"];
+  const slow = { ...OPEN, rank: 1, attempt: 0, phase: "forward", since_step: 40 } as Incident;
+  const data = rankLines(matrix, slow);
+  assert.deepEqual(data?.x, [10, 20]);
+  assert.deepEqual(data?.lines.map((line) => line.values), [[3, 2], [1.5, 1]]);
+  assert.equal(rankLines(matrix, { ...slow, attempt: 1 }), null);
+  assert.equal(rankLines(matrix, { ...slow, rank: 7 }), null);
+  assert.equal(matrixQuery({ ...slow, rank: -1 }), null);
+  assert.match(matrixQuery(slow) ?? "", /metric=forward&first=0&last=32&rows=63&columns=200&from_step=0/);
 });

@@ -39,7 +39,7 @@ def places(straggling: Process) -> dict[str, str]:
     return {
         "/": "#jobs tbody tr",
         f"/jobs/{JOB}": ".verdict h1",
-        f"/incidents/{incident}": "#curve canvas",
+        f"/incidents/{incident}": "#curve canvas >> nth=0",
         f"/runbooks/TrainingStraggler?incident={incident}": "#page h1",
         "/nodes": "#nodes tbody tr",
         "/nodes/gpu-3": "#history tbody tr",

@@ -11,6 +11,7 @@ import type { TrackData } from "../../charts/track_data";
 import { seconds, short } from "../../words/quantities";
 import { useWidth } from "../shared/width";
 import { dataOf, marksOf, spanOf } from "./curve_data";
+import { matrixQuery, partOf, rankLines } from "./rank_data";
 import { metricOf, rangeOf } from "./story";
 
 type Incident = Schemas["IncidentAnswer"];
@@ -28,22 +29,31 @@ export function Curve({ incident }: { incident: Incident }) {
   const renewal = { topic: to === null ? `job:${incident.job}` : null, leastMs: CURVE_MS };
   const series = useAnswer<Schemas["SeriesAnswer"]>(`${job}/series?metric=${metric}&${ends}`, renewal).value;
   const marks = useAnswer<Schemas["MarksAnswer"]>(`${job}/marks?${ends}`, { ...renewal, concerns: changes("marks") }).value;
+  const asked = matrixQuery(incident);
+  const matrix = useAnswer<Schemas["MatrixAnswer"]>(asked && `${job}/matrix?${asked}`, {
+    ...renewal,
+    concerns: changes("matrix"),
+  }).value;
   const data = useMemo(() => dataOf(series.value), [series.value]);
+  const rank = useMemo(() => rankLines(matrix.value, incident), [matrix.value, incident.id]);
   const drawn = useMemo(() => marksOf(incident, marks.value), [incident.id, marks.value]);
   if (series.failure && !series.value) return <p class="quiet">No curve: {series.failure.message}.</p>;
   if (!series.value) return <p class="quiet">Loading the curve.</p>;
   if (!data.x.length) return <p class="quiet">No {TITLES[metric]} is known from that time.</p>;
-  return <Plot title={TITLES[metric] ?? metric} data={data} marks={drawn} whole={spanOf(incident, data.x)} />;
+  const tracks = [
+    { title: TITLES[metric] ?? metric, data, format: metric === "loss" ? short : seconds },
+    ...(rank ? [{ title: `${partOf(incident).replaceAll("_", " ")} a step`, data: rank, format: seconds }] : []),
+  ];
+  return <Plot tracks={tracks} marks={drawn} whole={spanOf(incident, data.x)} />;
 }
 
 interface PlotProps {
-  title: string;
-  data: TrackData;
+  tracks: readonly { title: string; data: TrackData; format: (value: number) => string }[];
   marks: readonly Mark[];
   whole: Span;
 }
 
-function Plot({ title, data, marks, whole }: PlotProps) {
+function Plot({ tracks, marks, whole }: PlotProps) {
   const zoom = useSignal<Span | null>(null);
   const pointer = useSignal<number | null>(null);
   const holder = useRef<HTMLDivElement>(null);
@@ -51,16 +61,17 @@ function Plot({ title, data, marks, whole }: PlotProps) {
   const span = zoom.value ?? whole;
   return (
     <div ref={holder} id="curve">
-      <Track
-        title={title}
-        data={data}
-        span={span}
-        marks={marks}
-        pointer={pointer}
-        onZoom={(chosen) => (zoom.value = chosen)}
-        format={title === "loss" ? short : seconds}
-        height={170}
-      />
+      {tracks.map((track) => (
+        <Track
+          key={track.title}
+          {...track}
+          span={span}
+          marks={marks}
+          pointer={pointer}
+          onZoom={(chosen) => (zoom.value = chosen)}
+          height={150}
+        />
+      ))}
       <Axis kind="time" span={span} marks={marks} width={width} />
       {zoom.value && (
         <button type="button" class="chip" onClick={() => (zoom.value = null)}>

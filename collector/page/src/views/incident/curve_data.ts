@@ -3,20 +3,16 @@ import type { Schemas } from "../../api/types";
 import type { Mark } from "../../charts/frame";
 import type { Span } from "../../charts/range";
 import type { TrackData } from "../../charts/track_data";
+import { ascending } from "./rank_data";
 
 type Incident = Schemas["IncidentAnswer"];
 
 /** Returns the first series as a line with its band; a moment that is no later than the one before is left out. */
 export function dataOf(answer: Schemas["SeriesAnswer"] | null): TrackData {
   const series = answer?.series.find((one) => !one.evaluation) ?? answer?.series[0];
-  const x: number[] = [];
-  const kept: number[] = [];
-  series?.at.forEach((at, index) => {
-    if (at !== null && at > (x.at(-1) ?? Number.NEGATIVE_INFINITY)) {
-      x.push(at);
-      kept.push(index);
-    }
-  });
+  const at = series?.at ?? [];
+  const kept = ascending(at);
+  const x = kept.map((index) => at[index] ?? 0);
   const column = (values: (number | null)[] = []): (number | null)[] => kept.map((index) => values[index] ?? null);
   const line = { label: series?.name ?? "", colour: "--data", values: column(series?.mean) };
   return { x, lines: [{ ...line, low: column(series?.min), high: column(series?.max) }] };
