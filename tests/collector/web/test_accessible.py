@@ -45,6 +45,7 @@ def places(straggling: Process) -> dict[str, str]:
         "/nodes/gpu-3": "#history tbody tr",
         "/slos": "#slos tbody tr",
         f"/slos?job={JOB}&name=goodput": "#eaten .shares",
+        f"/compare?job={JOB}": "#curves canvas",
     }
 
 

@@ -1,5 +1,6 @@
 /** The views by path. */
 import type { ComponentType } from "preact";
+import { Compare } from "../views/compare/compare";
 import { Fleet } from "../views/fleet/fleet";
 import { IncidentView } from "../views/incident/incident";
 import { Job } from "../views/job/job";
@@ -28,6 +29,7 @@ const VIEWS: readonly ViewEntry[] = [
   { pattern: /^\/nodes$/, section: "/nodes", view: NodesView },
   { pattern: /^\/nodes\/([^/]+)$/, section: "/nodes", view: NodeView },
   { pattern: /^\/slos$/, section: "/slos", view: Slos },
+  { pattern: /^\/compare$/, section: "/compare", view: Compare },
 ];
 
 /** Entries of the navigation: path, name, and the key after "g". */
@@ -35,6 +37,7 @@ export const SECTIONS: readonly (readonly [string, string, string])[] = [
   ["/", "Fleet", "f"],
   ["/nodes", "Nodes", "n"],
   ["/slos", "SLOs", "s"],
+  ["/compare", "Compare", "c"],
 ];
 
 /** Returns a path's view, and the name in the path. */

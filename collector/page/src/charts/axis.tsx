@@ -5,7 +5,7 @@ import { type AnyAxis, roundTicks, type Span, spanLabel, spanTicks, timeLabel, t
 
 const SIGNS: Record<Mark["kind"], string> = { checkpoint: "✓", evaluation: "E", restart: "↻", incident: "▲" };
 const LEAST_SPACE = 15;
-const UNITS: Record<AnyAxis, string> = { step: "step", time: "time", since: "since start" };
+const UNITS: Record<AnyAxis, string> = { step: "step", time: "time", since: "elapsed" };
 
 /** Returns the places of labels, at most so many, and how they are said. */
 function labels(kind: AnyAxis, span: Span, most: number): [number[], (value: number) => string] {

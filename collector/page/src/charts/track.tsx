@@ -197,7 +197,7 @@ function linesOf(lines: readonly Line[]): { series: uPlot.Series[]; bands: uPlot
       label: line.label,
       stroke: drawn(line.colour),
       width: line.width ?? 1.6,
-      ...(line.dashed ? { dash: [4, 4] } : {}),
+      ...(line.dash?.length || line.dashed ? { dash: [...(line.dash ?? [4, 4])] } : {}),
       points,
     });
   }

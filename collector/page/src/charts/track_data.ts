@@ -10,6 +10,8 @@ export interface Line {
   high?: (number | null)[];
   width?: number;
   dashed?: boolean;
+  /** Lengths of strokes and gaps, in pixels: a line that is told apart without its colour. */
+  dash?: readonly number[];
 }
 
 /** What a track shows; all lines share `x`, which ascends, in the axis' unit. */

@@ -76,7 +76,8 @@ def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> JobLine:
     }
 
 
-def _cost_so_far(job: LiveJob, verdicts: Verdicts) -> Money | None:
+def cost_so_far(job: LiveJob, verdicts: Verdicts) -> Money | None:
+    """Return the price of a job's device time; None without a rate card."""
     cost = verdicts.accounts.cost(verdicts.rates, job.current.job_class)
     return None if cost is None else as_row(Money, cost)
 
@@ -136,7 +137,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> JobSummary:
             for run, lost in job.ordered()
         ],
         "device_seconds": verdicts.accounts.seconds(),
-        "cost": _cost_so_far(job, verdicts),
+        "cost": cost_so_far(job, verdicts),
         "shared_name": _shared_name(attempt, now),
         "averaging": [
             {"ranks": item.members, "period_steps": item.known_period, "newest_step": item.step}

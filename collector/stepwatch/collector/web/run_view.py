@@ -15,6 +15,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_facts import clock_of, step_facts
 from stepwatch.collector.state.trackers.run_facts import RunFacts
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS, StepFacts
+from stepwatch.collector.web.job_view import cost_so_far
 from stepwatch.collector.web.schema.job import Block, JobRun, PhaseSeconds
 from stepwatch.signals.records import PHASE_NAMES, StepFlag
 
@@ -52,6 +53,7 @@ def job_run(job: LiveJob, verdicts: Verdicts, now: float) -> JobRun:
             for name, reading in readings(facts).items()
         },
         "device_seconds": verdicts.accounts.seconds(),
+        "cost": cost_so_far(job, verdicts),
         "incidents": dict(Counter(incident.kind for incident in verdicts.incidents.values())),
         "facts": attempt.tracker(RunFacts).facts(),
     }

@@ -19,6 +19,7 @@ from stepwatch.collector.web.answering.tagged import has_tag, tag_of
 
 VIEWS = (
     "/",
+    "/compare",
     "/incidents/{id}",
     "/jobs/{job}",
     "/nodes",

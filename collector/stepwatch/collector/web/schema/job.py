@@ -320,6 +320,7 @@ class JobRun(TypedDict):
     phase_seconds: PhaseSeconds
     slis: dict[str, Reading]
     device_seconds: dict[str, float]
+    cost: Money | None
     incidents: dict[str, int]
     """Number of incidents by kind."""
     facts: dict[str, str]
