@@ -64,6 +64,8 @@ test("groups with the most urgent jobs come first", () => {
 
 test("the sentence counts what is unknown apart", () => {
   assert.match(sentenceOf([line("a"), slow("b", 0.47)]).words, /^1 of 2 jobs needs you: b is 47% slower since .*: rank 2 is slow$/);
+  const lost = sentenceOf([{ ...slow("b", 0.47), state: "unknown" }]).words;
+  assert.equal(lost, "1 of 1 job needs you: nothing is known of b now; last known: 47% slower: rank 2 is slow");
   assert.equal(sentenceOf([line("a"), line("b")]).words, "All 2 jobs train");
   assert.equal(sentenceOf([line("a"), line("b", { state: "finished" })]).words, "a trains");
   assert.equal(sentenceOf([line("a"), line("b", { state: "stale" })]).words, "1 of 2 jobs trains; of 1 nothing is known now");

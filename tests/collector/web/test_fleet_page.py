@@ -163,12 +163,14 @@ def test_a_page_that_is_left_open(collector: Process, visitor: Visitor) -> None:
     jobs = page.locator("#jobs tbody tr .c-job a")
     expect(page.locator("h1")).to_have_text("All 3 jobs train")
     expect(jobs).to_have_text(["alpha", "beta", "omega"])
+    jobs.last.focus()
     sent(collector, slow[8:], began)
     for name in ("alpha", "beta"):
         sent(collector, run_segments(60, 2, job=name)[8:], began)
     expect(page.locator("h1")).to_contain_text("1 of 3 jobs needs you: omega is 50% slower")
     expect(jobs).to_have_text(["omega", "alpha", "beta"])
     expect(page.locator("#jobs tbody tr").first).to_contain_text("rank 1 is slow in forward")
+    expect(jobs.first).to_be_focused()
     expect(page.locator("#open")).to_have_text("1 open")
     assert page.title() == "(1) Fleet · stepwatch"
     lists = [request for request in asked if request.url.endswith("/v1/jobs")]

@@ -109,6 +109,7 @@ function TokenForm() {
 const KEYS = [
   ["/", "search"],
   ...SECTIONS.map(([, words, key]) => [`g ${key}`, `go to ${words}`]),
+  ["↑ ↓ Enter", "move through jobs, open one"],
   ["?", "show or hide this list"],
 ] as const;
 

@@ -125,7 +125,7 @@ function Results({ found: { results, failure }, chosen }: { found: Found; chosen
           {results.map((result, index) =>
             result.group === group ? (
               <a key={result.to} id={`${LIST}-${index}`} role="option" aria-selected={index === chosen} href={result.to} tabIndex={-1}>
-                <State word={result.state} /> <bdi>{result.group === "Incidents" ? result.words : result.name}</bdi>
+                <State word={result.state} tone={result.group === "Jobs" && result.state === "degraded" ? "bad" : undefined} /> <bdi>{result.group === "Incidents" ? result.words : result.name}</bdi>
                 {result.group !== "Incidents" && <span class="quiet small"> {result.words}</span>}
               </a>
             ) : null,

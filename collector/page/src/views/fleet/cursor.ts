@@ -9,7 +9,7 @@ import type { Item } from "./arrange";
 interface List {
   items: readonly Item[];
   starts: Float64Array;
-  body: RefObject<HTMLElement | null>;
+  body: RefObject<HTMLTableSectionElement | null>;
   look: () => void;
 }
 
@@ -19,13 +19,12 @@ const EDGE = 60;
 /** Returns the name of the job on which the keys are; it stays on it where the list is arranged anew. */
 export function useCursor(list: List): ReadonlySignal<string> {
   const chosen = useSignal("");
-  const isMoved = useRef(false);
+  const isOnRow = useRef(false);
+  // A row that moves in the document loses the focus without a word.
   const focus = (): void => {
-    const row = [...(list.body.current?.children ?? [])].find((child) => child instanceof HTMLElement && child.dataset.job === chosen.peek());
-    if (isMoved.current && row) {
-      row.querySelector<HTMLElement>("a")?.focus({ preventScroll: true });
-      isMoved.current = false;
-    }
+    if (!isOnRow.current || document.activeElement?.closest("tr")?.dataset.job === chosen.peek()) return;
+    const row = [...(list.body.current?.rows ?? [])].find((child) => child.dataset.job === chosen.peek());
+    row?.querySelector<HTMLElement>("a")?.focus({ preventScroll: true });
   };
   useLayoutEffect(focus);
   useEffect(() => {
@@ -39,17 +38,23 @@ export function useCursor(list: List): ReadonlySignal<string> {
       const item = list.items[index];
       if (!item || !("line" in item)) return;
       chosen.value = item.line.job;
-      isMoved.current = true;
+      isOnRow.current = true;
       show(list, index);
       focus();
     };
     const focused = (event: FocusEvent): void => {
       const row = event.target instanceof Element ? event.target.closest<HTMLElement>("tr[data-job]") : null;
+      isOnRow.current = row !== null;
       if (row?.dataset.job) chosen.value = row.dataset.job;
+    };
+    const left = (): void => {
+      isOnRow.current = false;
     };
     addEventListener("keydown", pressed);
     addEventListener("focusin", focused);
+    addEventListener("pointerdown", left);
     return () => {
+      removeEventListener("pointerdown", left);
       removeEventListener("keydown", pressed);
       removeEventListener("focusin", focused);
     };

@@ -28,6 +28,7 @@ export function Fleet() {
   useTitle("Fleet", open);
   return (
     <main>
+      {!lines && <h1>Fleet</h1>}
       {answer.failure && <Failed answer={answer} />}
       {lines ? lines.length ? <Jobs lines={lines} /> : <NoJobs /> : !answer.failure && <Loading />}
     </main>

@@ -38,22 +38,31 @@ export function sentenceOf(lines: readonly Line[]): FleetSentence {
 
 /** Returns what is wrong with a job: "llama-7b is 47% slower since 19:18:02: rank 21 is slow". */
 function nowOf(line: Line): string {
+  if (isOld(line)) return `nothing is known of ${line.job} now${line.worst ? `; ${incidentWords(line)}` : ""}`;
   if (!line.worst) return `${line.job} is ${line.state}`;
-  const loss = lossOf(line);
-  return loss ? `${line.job} ${loss}: ${factOf(line)}` : `${line.job}: ${factOf(line)}`;
+  const lost = lostOf(line);
+  if (lost === null) return `${line.job}: ${factOf(line)}`;
+  const loss = isAll(lost) ? "makes no progress" : `is ${percent(lost, 0)} slower`;
+  return `${line.job} ${loss} since ${clock(line.worst.began_at)}: ${factOf(line)}`;
 }
+
+/** Returns the words of a row's incident: what is lost, and why. What was known before does not pass for now. */
+export function incidentWords(line: Line): string {
+  const lost = lostOf(line);
+  if (lost === null) return factOf(line);
+  const loss = isAll(lost) ? "no progress" : `${percent(lost, 0)} slower`;
+  return `${isOld(line) ? "last known: " : ""}${loss}: ${factOf(line)}`;
+}
+
+/** Whether the incidents of a job are from before its telemetry was lost. */
+const isOld = (line: Line): boolean => line.state === "unknown" || line.state === "stale";
 
 const factOf = (line: Line): string => clauses(line.worst?.summary ?? "")[0];
 
-function lossOf(line: Line): string {
+/** Returns the lost share of throughput; null if it is unknown or too small to say. */
+function lostOf(line: Line): number | null {
   const lost = line.worst?.throughput_lost_ratio ?? null;
-  if (!line.worst || lost === null || lost < 0.005) return "";
-  return `${lost > 0.995 ? "makes no progress" : `is ${percent(lost, 0)} slower`} since ${clock(line.worst.began_at)}`;
+  return lost === null || lost < 0.005 ? null : lost;
 }
 
-/** Returns the words of a row's incidents: what is lost, and why. */
-export function incidentWords(line: Line): string {
-  const lost = line.worst?.throughput_lost_ratio ?? null;
-  if (!line.worst || lost === null || lost < 0.005) return factOf(line);
-  return `${lost > 0.995 ? "no progress" : `${percent(lost, 0)} slower`}: ${factOf(line)}`;
-}
+const isAll = (lost: number): boolean => lost > 0.995;
