@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Schemas } from "../src/api/types";
 import { dataOf } from "../src/views/incident/curve_data";
-import { actsOn } from "../src/views/incident/acts";
+import { actsOn } from "../src/views/shared/acts";
 import { matrixQuery, rankLines } from "../src/views/incident/rank_data";
 import { costAfter, historyOf, metricOf, rangeOf } from "../src/views/incident/story";
 

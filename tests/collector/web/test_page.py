@@ -142,13 +142,13 @@ def test_an_incident_is_acknowledged_and_silenced(collector: Process, visitor: V
     page = evaluated(collector, visitor)
     page.get_by_role("button", name="Acknowledge").click()
     page.get_by_label("Your name").fill("ada")
-    page.locator(".actions form button").click()
-    expect(page.locator(".actions")).to_contain_text("acknowledged by ada")
+    page.locator("#respond form button").click()
+    expect(page.locator(".verdict")).to_contain_text("acknowledged by ada")
     page.get_by_role("button", name="Silence…").click()
     assert page.get_by_label("Your name").input_value() == "ada", "asked for once"
     page.get_by_label("Reason").fill("known <b>host</b>")
-    page.locator(".actions form button").click()
-    expect(page.locator(".actions [role=status]")).to_contain_text("Silenced")
+    page.locator("#respond form button").click()
+    expect(page.locator(".verdict")).to_contain_text("silenced by ada until")
     assert visitor.errors == []
 
 

@@ -14,7 +14,7 @@ import { Curve } from "./curve";
 import { EvidenceOf } from "./evidence";
 import { Figures } from "./figures";
 import { Related } from "./related";
-import { Respond } from "./respond";
+import { Respond } from "../shared/respond";
 import { FirstAction, RunbookOf, WrongIf } from "./runbook";
 import { runbookPath } from "../shared/response";
 import { historyOf } from "./story";
@@ -79,7 +79,7 @@ function Shown({ incident, at, done }: ShownProps) {
               </span>
             )}
           </p>
-          <Respond incident={incident} done={done} />
+          <Respond incident={incident} done={(response) => done({ ...incident, response })} />
           <Silenced response={incident.response} />
         </div>
       </section>

@@ -1,9 +1,12 @@
 /** The first line of a job's page. */
 import type { Schemas } from "../../api/types";
 import { incidentPath } from "../../app/place";
+import { clock } from "../../words/moments";
 import { counted } from "../../words/quantities";
 import { openIncidents, verdictOf } from "../../words/verdict";
-import { Actions } from "../shared/response";
+import { responseOf } from "../shared/acts";
+import { Respond } from "../shared/respond";
+import { runbookPath } from "../shared/response";
 
 /** The verdict with its first action. */
 export function VerdictBanner({ job, onDone }: { job: Schemas["JobAnswer"]; onDone: () => void }) {
@@ -16,6 +19,7 @@ export function VerdictBanner({ job, onDone }: { job: Schemas["JobAnswer"]; onDo
           {incident ? <a href={incidentPath(incident.id)}>{sentence}</a> : sentence}
         </h1>
         {detail && <p class="quiet">{detail}</p>}
+        {incident && <Answered incident={incident} />}
         {others.length > 0 && (
           <p class="small">
             {counted(others.length, "more open incident")}:{" "}
@@ -30,7 +34,29 @@ export function VerdictBanner({ job, onDone }: { job: Schemas["JobAnswer"]; onDo
           </p>
         )}
       </div>
-      {incident && <Actions incident={incident} onDone={onDone} />}
+      {incident && (
+        <Respond
+          incident={incident}
+          offered={["acknowledged", "silenced", "unsilenced"]}
+          lead={
+            <a class="button primary" href={runbookPath(incident)}>
+              Open runbook
+            </a>
+          }
+          done={onDone}
+        />
+      )}
     </section>
   );
+}
+
+/** Who has the incident, and until when its pages are held. */
+function Answered({ incident }: { incident: Schemas["JobIncident"] }) {
+  const { acknowledged, owner, silenced } = responseOf(incident);
+  const words = [
+    acknowledged ? `acknowledged by ${acknowledged.by}` : "",
+    owner ? `owner ${owner}` : "",
+    silenced ? `silenced by ${silenced.by} until ${clock(silenced.until)}` : "",
+  ].filter(Boolean);
+  return words.length ? <p class="small">{words.join(" · ")}</p> : null;
 }

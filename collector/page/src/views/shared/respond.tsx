@@ -1,12 +1,11 @@
 /** What people do about an incident: acknowledge, assign, silence, mitigate, comment. */
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { needsToken } from "../../api/answer";
 import { postJson, Refusal } from "../../api/client";
 import type { Schemas } from "../../api/types";
-import { type Act, actsOn } from "./acts";
-import { copy, markdownOf, NameField, nameIn } from "../shared/response";
-
-type Incident = Schemas["IncidentAnswer"];
+import { type Act, actsOn, type Answerable, responseOf } from "./acts";
+import { copy, markdownOf, NameField, nameIn } from "./response";
 
 const MOST_TEXT = 1_000;
 const MOST_REASON = 300;
@@ -35,18 +34,29 @@ const ASKED: Partial<Record<Act, string>> = {
 };
 const OPTIONAL: readonly Act[] = ["mitigated", "reopened"];
 
-/** The buttons, and the form of the one that was pressed; `done` gets the incident after a change. */
-export function Respond({ incident, done }: { incident: Incident; done: (changed: Incident) => void }) {
+interface RespondProps {
+  incident: Answerable;
+  /** The responses that are offered, if they fit; all without it. */
+  offered?: readonly Act[];
+  /** A link or a button before the others. */
+  lead?: ComponentChildren;
+  /** Gets what people did, after a change. */
+  done: (response: Schemas["Response"]) => void;
+}
+
+/** The buttons, and the form of the one that was pressed. */
+export function Respond({ incident, offered, lead, done }: RespondProps) {
   const chosen = useSignal<Act | null>(null);
   const copied = useSignal("");
   return (
     <div class="stack" id="respond">
       <div class="row tools">
-        {actsOn(incident).map((act) => (
+        {lead}
+        {actsOn(incident).filter((act) => offered?.includes(act) ?? true).map((act) => (
           <button
             key={act}
             type="button"
-            class={act === "acknowledged" ? "primary" : ""}
+            class={act === "acknowledged" && !lead ? "primary" : ""}
             aria-expanded={chosen.value === act}
             onClick={() => (chosen.value = chosen.value === act ? null : act)}
           >
@@ -77,8 +87,8 @@ export function Respond({ incident, done }: { incident: Incident; done: (changed
 
 interface FormProps {
   act: Act;
-  incident: Incident;
-  done: (changed: Incident) => void;
+  incident: Answerable;
+  done: RespondProps["done"];
 }
 
 function Form({ act, incident, done }: FormProps) {
@@ -144,15 +154,22 @@ function Form({ act, incident, done }: FormProps) {
   );
 }
 
-async function sent(act: Act, incident: Incident, by: string, text: string, seconds: number): Promise<Incident> {
-  const path = `/v1/incidents/${encodeURIComponent(incident.id)}`;
+async function sent(
+  act: Act,
+  incident: Answerable,
+  by: string,
+  text: string,
+  seconds: number,
+): Promise<Schemas["Response"]> {
+  const response = responseOf(incident);
   if (act === "unsilenced") {
-    const silence = encodeURIComponent(incident.response.silenced?.id ?? "");
-    await postJson(`/v1/silences/${silence}`, { by }, "DELETE");
-    return { ...incident, response: { ...incident.response, silenced: null } };
+    await postJson(`/v1/silences/${encodeURIComponent(response.silenced?.id ?? "")}`, { by }, "DELETE");
+    return { ...response, silenced: null };
   }
-  if (act !== "silenced") return postJson<Incident>(`${path}/notes`, { event: act, by, text });
+  if (act !== "silenced") {
+    const path = `/v1/incidents/${encodeURIComponent(incident.id)}/notes`;
+    return (await postJson<Schemas["IncidentAnswer"]>(path, { event: act, by, text })).response;
+  }
   const wanted = { job: incident.job, kind: incident.kind, why: text, by, seconds };
-  const silenced = await postJson<Schemas["Silence"]>("/v1/silences", wanted);
-  return { ...incident, response: { ...incident.response, silenced } };
+  return { ...response, silenced: await postJson<Schemas["Silence"]>("/v1/silences", wanted) };
 }
