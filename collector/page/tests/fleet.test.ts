@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { arranged, isIn, type Line, matching, needOf, sorted, tops, visible, wantedOf } from "../src/views/fleet/arrange";
+import { arranged, devicesOf, isIn, type Line, matching, needOf, sorted, tops, visible, wantedOf } from "../src/views/fleet/arrange";
 import { sentenceOf } from "../src/views/fleet/sentence";
 
 const RUNNING = {
@@ -28,6 +28,11 @@ test("a running job whose incidents are unknown does not count as training", () 
   assert.equal(needOf(line("a", { open_incidents: null })), "unknown");
   assert.equal(needOf(line("a", { state: "quarantined", open_incidents: null })), "unknown");
   assert.equal(needOf(line("a", { state: "a word of a later version" as Line["state"] })), "unknown");
+});
+
+test("devices of a job of which nothing is known are not busy", () => {
+  const lines = [line("a"), slow("b", 0.4), line("c", { state: "stale" }), line("d", { state: "stalled" }), line("e", { state: "failed" })];
+  assert.deepEqual(devicesOf(lines), { busy: 16, known: 32 });
 });
 
 test("unknown values come last in both directions", () => {

@@ -12,15 +12,21 @@ import httpx
 import numpy as np
 import pytest
 
+from stepwatch.collector.incidents.model import ALERT, INFO, OPEN, incident_from
+from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.rates import Rate, RateCard
 from stepwatch.collector.slo.asked.site import read_objectives
+from stepwatch.collector.state.attempt import Attempt
+from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.fleet.entry import PACE_POINTS, thinned
+from stepwatch.collector.web.job_view import job_line
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent
 from tests.collector.client import Client
 from tests.collector.made import (
+    EPOCH,
     JOB,
     HandClock,
     body,
@@ -76,6 +82,22 @@ def test_an_entry_has_what_a_list_shows(client: Client) -> None:
     assert line["verified_checkpoint"]["step"] == 20 and line["verified_checkpoint"]["saved_at"]
 
 
+def test_an_entry_says_how_bad_its_worst_incident_is(client: Client) -> None:
+    worst = entry(client, JOB)["worst"]
+    assert worst["severity"] == "alert" and worst["throughput_lost_ratio"] == pytest.approx(0.5)
+    assert worst["began_at"] == pytest.approx(EPOCH + 40 * 0.2, abs=1.0)
+
+
+def test_an_alert_is_worse_than_a_costlier_incident_without_one() -> None:
+    small = incident_from({"id": "b", "severity": ALERT, "state": OPEN})
+    costly = {"severity": INFO, "state": OPEN, "throughput_lost_ratio": 0.04}
+    incidents = {"a": incident_from({"id": "a", **costly}), "b": small}
+    job = LiveJob(JOB)
+    job.attempts[0] = Attempt(0)
+    line = job_line(job, Verdicts(incidents=incidents), 0.0)
+    assert line["worst"] is not None and line["worst"]["id"] == "b"
+
+
 def test_what_is_unknown_is_null_with_a_reason(client: Client) -> None:
     line = entry(client, FINISHED)
     unknown = {"step": None, "saved_at": None, "reason": "no checkpoint is known"}
@@ -89,6 +111,8 @@ def test_figures_add_the_jobs_up(client: Client) -> None:
     assert figures["devices"]["known"] == 4
     assert 0 < figures["goodput_today"] < 1 and figures["cost_today"]["amount"] > 90
     assert figures["pages_this_week"] >= 1
+    lines = client.get("/v1/jobs").json()["jobs"]
+    assert figures["open_incidents"] == sum(line["open_incidents"] for line in lines) >= 1
 
 
 def test_search_finds_names_and_words(client: Client) -> None:

@@ -20,6 +20,16 @@ export function needOf(line: Line): Need {
   return line.state === "running" && line.open_incidents !== null ? "training" : "unknown";
 }
 
+/** Returns the devices of jobs that make progress, and of all that have not ended. */
+export function devicesOf(lines: readonly Line[]): { busy: number; known: number } {
+  const sum = (isCounted: (line: Line) => boolean): number =>
+    lines.reduce((devices, line) => devices + (isCounted(line) ? line.devices : 0), 0);
+  return {
+    busy: sum(({ state }) => state === "running" || state === "degraded"),
+    known: sum(({ state }) => !["finished", "failed", "interrupted"].includes(state)),
+  };
+}
+
 /** Choices of the state filter, each with its needs; other words are a job's state. */
 const CHOICES: Readonly<Record<string, readonly Need[]>> = {
   open: ["act", "look"],

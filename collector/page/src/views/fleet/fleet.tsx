@@ -7,7 +7,7 @@ import { incidentPath, jobPath, query } from "../../app/place";
 import { useTitle } from "../../app/title";
 import { clock } from "../../words/moments";
 import { counted, money, number, percent, UNKNOWN } from "../../words/quantities";
-import { arranged, type Line, matching, needOf, wantedOf, withUnnamedNodes } from "./arrange";
+import { arranged, devicesOf, type Line, matching, needOf, wantedOf, withUnnamedNodes } from "./arrange";
 import "./fleet.css";
 import { Rows } from "./rows";
 import { sentenceOf } from "./sentence";
@@ -42,7 +42,7 @@ function Jobs({ lines }: { lines: readonly Line[] }) {
   return (
     <>
       <Sentence lines={lines} />
-      <Figures />
+      <Figures lines={lines} />
       <Toolbar lines={lines} wanted={wanted} />
       {unnamed > 0 && <p class="quiet small">{counted(unnamed, "job")} with many nodes may use {wanted.node}, too: only some of their nodes are named here.</p>}
       {items.length ? (
@@ -67,16 +67,17 @@ function Sentence({ lines }: { lines: readonly Line[] }) {
   );
 }
 
-/** One strip of figures of the whole fleet. */
-function Figures() {
+/** One strip of figures of the whole fleet; devices are counted here, so that they agree with the list. */
+function Figures({ lines }: { lines: readonly Line[] }) {
+  const { busy, known } = devicesOf(lines);
   const figures = fleetFigures.value;
-  if (!figures) return null;
-  const { devices, goodput_today, cost_today, pages_this_week } = figures;
+  const price = figures?.cost_today ?? null;
+  const pages = figures?.pages_this_week ?? null;
   const strip = [
-    [number(devices.busy, 0), `of ${counted(devices.known, "device")} busy`],
-    [percent(goodput_today), "goodput today"],
-    [cost_today ? money(cost_today.amount, cost_today.currency) : UNKNOWN, cost_today ? "money today" : "money today: no rate card"],
-    [number(pages_this_week, 0), pages_this_week === 1 ? "page this week" : "pages this week"],
+    [number(busy, 0), `of ${counted(known, "device")} busy`],
+    [percent(figures?.goodput_today), "goodput today"],
+    [price ? money(price.amount, price.currency) : UNKNOWN, figures && !price ? "money today: no rate" : "money today"],
+    [number(pages, 0), pages === 1 ? "page this week" : "pages this week"],
   ] as const;
   return (
     <dl class="figures" id="figures">
