@@ -46,6 +46,7 @@ def places(straggling: Process) -> dict[str, str]:
         "/slos": "#slos tbody tr",
         f"/slos?job={JOB}&name=goodput": "#eaten .shares",
         f"/compare?job={JOB}": "#curves canvas",
+        "/reports?days=28": "#days .columns",
     }
 
 

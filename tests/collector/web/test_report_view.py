@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
+from stepwatch.collector.slo.asked.rates import Rate, RateCard
 from stepwatch.collector.store.accounts import AccountDay
 from stepwatch.collector.web.report_view import report_document
 
@@ -76,3 +78,17 @@ def test_tokens_of_steps_that_count_none_are_unknown() -> None:
 
 def test_a_node_that_is_only_one_of_those_suspected_is_not_counted() -> None:
     assert nodes_of(incident("gpu-1", -1, 9.0, 1.0, confidence="one of")) == {}
+
+
+def test_a_price_is_known_if_each_day_has_a_rate() -> None:
+    hour = 3600 * 1_000_000
+    days = [
+        AccountDay("llama", DAY, "production", {"productive": hour, "stall": hour}),
+        AccountDay("eval", DAY, "research", {"productive": hour}),
+    ]
+    card = RateCard("EUR", (Rate(date(1970, 1, 1), 2.0, "production"),))
+    document = report_document(days, [], DAY, 2 * DAY, rates=card)
+    prices = {job["job"]: job["cost"] for job in document["jobs"]}
+    assert prices == {"llama": {"amount": 4.0, "currency": "EUR"}, "eval": None}
+    assert document["total"]["cost"] is None, "a part without a rate has no price"
+    assert report_document(days, [], DAY, 2 * DAY)["total"]["cost"] is None

@@ -6,6 +6,7 @@ import { IncidentView } from "../views/incident/incident";
 import { Job } from "../views/job/job";
 import { NodeView } from "../views/nodes/node";
 import { NodesView } from "../views/nodes/nodes";
+import { Reports } from "../views/reports/reports";
 import { Runbook } from "../views/runbook/runbook";
 import { Slos } from "../views/slos/slos";
 
@@ -30,6 +31,7 @@ const VIEWS: readonly ViewEntry[] = [
   { pattern: /^\/nodes\/([^/]+)$/, section: "/nodes", view: NodeView },
   { pattern: /^\/slos$/, section: "/slos", view: Slos },
   { pattern: /^\/compare$/, section: "/compare", view: Compare },
+  { pattern: /^\/reports$/, section: "/reports", view: Reports },
 ];
 
 /** Entries of the navigation: path, name, and the key after "g". */
@@ -38,6 +40,7 @@ export const SECTIONS: readonly (readonly [string, string, string])[] = [
   ["/nodes", "Nodes", "n"],
   ["/slos", "SLOs", "s"],
   ["/compare", "Compare", "c"],
+  ["/reports", "Reports", "r"],
 ];
 
 /** Returns a path's view, and the name in the path. */

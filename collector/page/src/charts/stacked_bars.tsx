@@ -9,6 +9,34 @@ export interface BarPart {
   share: number;
 }
 
+/** A column of upright bars: its name, and its parts from below. */
+export interface Column {
+  name: string;
+  words: string;
+  parts: readonly BarPart[];
+}
+
+/** Upright bars side by side; a column without parts stays empty. */
+export function Columns({ columns, label }: { columns: readonly Column[]; label: string }) {
+  return (
+    <svg class="columns" viewBox={`0 0 ${10 * columns.length} 100`} preserveAspectRatio="none" role="img" aria-label={label}>
+      {columns.map(({ name, words, parts }, place) => {
+        let top = 100;
+        return (
+          <g key={name}>
+            <title>{words}</title>
+            {!parts.length && <rect class="unknown-column" x={10 * place + 1} y="0" width="8" height="100" />}
+            {parts.map((part) => {
+              top -= 100 * part.share;
+              return <rect key={part.name} x={10 * place + 1} y={top} width="8" height={100 * part.share} fill={CAUSES[part.name] ?? "none"} />;
+            })}
+          </g>
+        );
+      })}
+    </svg>
+  );
+}
+
 /** One bar; its parts lie beside each other, in their order. */
 export function StackedBar({ parts }: { parts: readonly BarPart[] }) {
   let left = 0;

@@ -41,4 +41,4 @@ def report_of(
     if job is not None or job_class is not None:
         named = {incident.get("node") for incident in incidents}
         nodes = [node for node in nodes if node.name in named]
-    return report_document(days, incidents, first, until, lines, nodes)
+    return report_document(days, incidents, first, until, lines, nodes, service.objectives.rates)

@@ -9,8 +9,10 @@ from typing import Any
 from stepwatch.collector.detect.finding import Confidence
 from stepwatch.collector.nodes.fleet import Node
 from stepwatch.collector.slo.asked.owners import owner_in
+from stepwatch.collector.slo.asked.rates import RateCard
 from stepwatch.collector.slo.waste import CAUSES, COLUMNS, MICROSECONDS, Spent
 from stepwatch.collector.store.accounts import AccountDay
+from stepwatch.collector.web.fleet.figures import cost_of_days
 from stepwatch.collector.web.schema.report import (
     NodeHistory,
     ReportAnswer,
@@ -33,13 +35,14 @@ def report_document(
     until_s: int,
     slos: Sequence[ReportSlo] = (),
     nodes: Sequence[Node] = (),
+    rates: RateCard | None = None,
 ) -> ReportAnswer:
     """Return device-seconds by cause per job, class, day and in total, and the costliest incidents.
 
     `days` and `incidents` cover the whole UTC days from `from_s` to `until_s` (Unix seconds).
     Ratios are sums over sums, None if nothing was allocated. Each job's allocated device-seconds
     are also listed by day, because prices may change. `slos` holds SLO lines per class, `nodes` the
-    nodes with a known history.
+    nodes with a known history, `rates` the prices.
     """
     by_job: dict[str, list[AccountDay]] = {}
     by_day: dict[int, list[AccountDay]] = {}
@@ -58,13 +61,19 @@ def report_document(
         "from": from_s,
         "until": until_s,
         "causes": [str(cause) for cause in CAUSES],
-        "total": _summed(days),
-        "jobs": [_job(job, job_days) for job, job_days in sorted(by_job.items())],
+        "total": _summed(days, rates),
+        "jobs": [_job(job, job_days, rates) for job, job_days in sorted(by_job.items())],
         "classes": [
-            {"job_class": name, "jobs": len({day.job for day in class_days}), **_summed(class_days)}
+            {
+                "job_class": name,
+                "jobs": len({day.job for day in class_days}),
+                **_summed(class_days, rates),
+            }
             for name, class_days in sorted(by_class.items())
         ],
-        "days": [{"day": start, **_summed(accounts)} for start, accounts in sorted(by_day.items())],
+        "days": [
+            {"day": start, **_summed(accounts, rates)} for start, accounts in sorted(by_day.items())
+        ],
         "slos": list(slos),
         "incidents": [_incident(incident) for incident in _worst(inside)],
         "incident_count": len(inside),
@@ -72,18 +81,20 @@ def report_document(
     }
 
 
-def _job(job: str, days: Sequence[AccountDay]) -> ReportJob:
+def _job(job: str, days: Sequence[AccountDay], rates: RateCard | None) -> ReportJob:
     """Return one job; `job_class` and `owner` are from its newest day."""
     return {
         "job": job,
         "job_class": days[-1].job_class,
         "owner": owner_in(days[-1].document),
-        "allocated_by_day": {str(day.day_s): _summed([day])["allocated_seconds"] for day in days},
-        **_summed(days),
+        "allocated_by_day": {
+            str(day.day_s): _summed([day], None)["allocated_seconds"] for day in days
+        },
+        **_summed(days, rates),
     }
 
 
-def _summed(days: Iterable[AccountDay]) -> Summed:
+def _summed(days: Sequence[AccountDay], rates: RateCard | None) -> Summed:
     totals: Counter[str] = Counter()
     for day in days:
         totals.update({name: int(day.document.get(name, 0)) for name in COLUMNS})
@@ -96,6 +107,7 @@ def _summed(days: Iterable[AccountDay]) -> Summed:
         # Steps without tokens belong to a job that does not count them.
         "tokens": totals["tokens"] or (None if totals["steps"] else 0),
         "steps": totals["steps"],
+        "cost": cost_of_days(days, rates),
     }
 
 

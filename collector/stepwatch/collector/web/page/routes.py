@@ -24,6 +24,7 @@ VIEWS = (
     "/jobs/{job}",
     "/nodes",
     "/nodes/{node}",
+    "/reports",
     "/runbooks/{name}",
     "/slos",
 )

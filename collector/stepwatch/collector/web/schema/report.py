@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
+from .job import Amount
 from .nodes import HealthWord
 
 _Start = TypedDict("_Start", {"from": int})
@@ -20,6 +21,8 @@ class Summed(TypedDict):
     tokens: int | None
     """Null if steps do not count tokens."""
     steps: int
+    cost: Amount | None
+    """Price of the allocated device time; null without a rate for all of it."""
 
 
 class ReportJob(Summed):
