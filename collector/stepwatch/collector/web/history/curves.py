@@ -34,7 +34,11 @@ RECORDED = "recorded/"
 _BETTER = {Better.LOWER: "lower", Better.HIGHER: "higher"}
 
 
-_Make = Callable[[], Points]
+class _Source(NamedTuple):
+    """How a metric's points are made, and whether there are any."""
+
+    make: Callable[[], Points]
+    is_known: Callable[[], bool]
 
 
 class Name(NamedTuple):
@@ -50,23 +54,23 @@ class Name(NamedTuple):
 class Curves:
     """A job's curves by metric; `points` makes each once."""
 
-    def __init__(self, about: dict[str, Any], names: Iterable[tuple[Name, _Make]]):
+    def __init__(self, about: dict[str, Any], names: Iterable[tuple[Name, _Source]]):
         self.about = about
         """The answer's fields about the job: `job`, `state`, `attempt`."""
         self._made: dict[tuple[str, str], Points] = {}
-        self._names = {(name.evaluation, name.name): (name, make) for name, make in names}
+        self._sources = {(name.evaluation, name.name): (name, source) for name, source in names}
 
     def points(self, name: Name) -> Points:
         """Return a metric's points over all runs, in their order."""
         key = name.evaluation, name.name
         if key not in self._made:
-            self._made[key] = self._names[key][1]()
+            self._made[key] = self._sources[key][1].make()
         return self._made[key]
 
     @property
     def names(self) -> list[Name]:
-        """The metrics with a value, the collector's own and the loss first."""
-        return [name for name, _ in self._names.values() if len(self.points(name).step)]
+        """The metrics with a value, the collector's own and the loss first; no points are made."""
+        return [name for name, source in self._sources.values() if source.is_known()]
 
     def named(self, wanted: str) -> list[Name]:
         """Return the metrics with a name: of steps, and of each evaluation."""
@@ -120,26 +124,37 @@ def _curves(unmade: _Unmade) -> Curves:
     return curves_of(*unmade)
 
 
-def _own(runs: list[Run]) -> list[tuple[Name, _Make]]:
+def _own(runs: list[Run]) -> list[tuple[Name, _Source]]:
     paces = [run.pace for run in runs]
     return [
-        (Name(name, "", unit, BETTER[name]), partial(_of_paces, paces, name))
+        (Name(name, "", unit, BETTER[name]), _Source(*_of_own(paces, name)))
         for name, unit in UNITS.items()
     ]
+
+
+def _of_own(paces: list[Pace], name: str) -> tuple[Callable[[], Points], Callable[[], bool]]:
+    return partial(_of_paces, paces, name), lambda: any(pace.has(name) for pace in paces)
 
 
 def _of_paces(paces: list[Pace], name: str) -> Points:
     return Points.joined([pace.points(name) for pace in paces])
 
 
-def _recorded(runs: list[Run]) -> list[tuple[Name, _Make]]:
+def _recorded(runs: list[Run]) -> list[tuple[Name, _Source]]:
     """Return each recorded metric as its newest run names it."""
     by_key: dict[tuple[str, str], tuple[MetricName, list[tuple[Run, int]]]] = {}
     for run in runs:
         for index, metric in enumerate(run.metrics.names.metrics):
             places = by_key.get((metric.evaluation, metric.name), (metric, []))[1]
             by_key[metric.evaluation, metric.name] = metric, [*places, (run, index)]
-    return [(name_of(metric), partial(_of_runs, places)) for metric, places in by_key.values()]
+    return [
+        (name_of(metric), _Source(partial(_of_runs, places), partial(_is_known, places)))
+        for metric, places in by_key.values()
+    ]
+
+
+def _is_known(places: list[tuple[Run, int]]) -> bool:
+    return any(run.metrics.has(index) for run, index in places)
 
 
 def _of_runs(places: list[tuple[Run, int]]) -> Points:
@@ -196,7 +211,10 @@ def read_curves(value: Any) -> Curves:
     width = len(Points._fields)
     names = [Name(*name) for name in header["names"]]
     parts = [Points(*(next(columns) for _ in range(width))) for _ in names]
-    made = [(name, partial(Points, *part)) for name, part in zip(names, parts, strict=True)]
+    made = [
+        (name, _Source(partial(Points, *part), partial(bool, True)))
+        for name, part in zip(names, parts, strict=True)
+    ]
     return Curves(header["about"], made)
 
 

@@ -35,6 +35,12 @@ class Pace(NamedTuple):
     levels: dict[int, Rows]
     peak: float
 
+    def has(self, name: str) -> bool:
+        """Return whether one of the curves has a point."""
+        column = "steps" if name == STEP_SECONDS else "token_seconds"
+        is_scaled = name != MFU or not math.isnan(self.peak)
+        return is_scaled and any(bool((rows[column] > 0).any()) for rows in self.levels.values())
+
     def points(self, name: str) -> Points:
         """Return one of the curves, from the finest level that holds each part of its time."""
         levels = self.levels.items()

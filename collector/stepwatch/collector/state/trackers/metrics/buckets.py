@@ -191,6 +191,10 @@ class Buckets:
         counts[:, :held, targets] = self._counts[:, :held, begin:]
         self.keys, self._floats, self._counts = merged, floats, counts
 
+    def has(self, metric: int) -> bool:
+        """Return whether a bucket holds a value of a metric."""
+        return metric < self._counts.shape[1] and bool((self._counts[_ORDER, metric] >= 0).any())
+
     def curve(self, metric: int) -> Curve:
         """Return one metric's buckets that hold a value."""
         if metric >= self._floats.shape[1]:

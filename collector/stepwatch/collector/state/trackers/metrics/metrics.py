@@ -143,6 +143,11 @@ class Metrics(JoinedTracker):
         by_length = {lengths[name]: tables[name].curve(metric.place) for name in tables}
         return {0: self._steps.curve(metric.place), **dict(sorted(by_length.items()))}
 
+    def has(self, index: int) -> bool:
+        """Return whether a metric has a value."""
+        metric = self.names.metrics[index]
+        return (self._evaluations if metric.evaluation else self._spans["1h"]).has(metric.place)
+
     def copied(self) -> Metrics:
         """Return the names and curves as they are now, without the values by rank."""
         copy = Metrics()
