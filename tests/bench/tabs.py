@@ -50,10 +50,10 @@ def measure() -> Iterator[Result]:
         try:
             collector.start()
             sender.start()
-            time.sleep(_SETTLED_SECONDS)
-            without = share_of(collector.pid, _PHASE_SECONDS)
             with opened_browser() as browser:
                 asked = {view: _watched(browser, collector.url + VIEWS[view]) for view in VIEWS}
+            time.sleep(_SETTLED_SECONDS)  # until no answer is renewed for the two
+            without = share_of(collector.pid, _PHASE_SECONDS)
             share, streamed = asyncio.run(_with_tabs(collector, asked))
         finally:
             finished.set()

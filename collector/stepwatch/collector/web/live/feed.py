@@ -173,10 +173,6 @@ def _newer_points(before: Pulse | None, now: Pulse) -> Iterator[tuple[str, list[
     """Yield the points that are new, or changed because more ranks reported, by metric."""
     same_run = before is not None and before.attempt == now.attempt
     for name, points in now.points.items():
-        former = before.points.get(name) if before is not None and same_run else None
-        newer = points
-        if former:
-            known = set(former)
-            newer = [point for point in points if point not in known and point[0] >= former[0][0]]
+        newer = points.since(before.points.get(name) if before is not None and same_run else None)
         if newer:
             yield name, newer

@@ -55,6 +55,8 @@ class Hub:
         self._feed = Feed(service)
         self._subscriptions: set[Subscription] = set()
         self._refused = 0
+        self._next_wake_s = 0.0
+        """Loop time at which all streams are woken without an event: they send their beat."""
         self._due = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
 
@@ -141,7 +143,9 @@ class Hub:
             if not subscription.ready:
                 subscription.ready = True
                 subscription.woken.set()
-        if has_events:
+        now = asyncio.get_running_loop().time()
+        if has_events or now >= self._next_wake_s:
+            self._next_wake_s = now + UNTOLD_SECONDS
             self._wake()
 
     def collect(self) -> Iterator[Metric]:

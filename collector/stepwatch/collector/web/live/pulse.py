@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.views import View
 from stepwatch.collector.state.attempt import Attempt
@@ -29,12 +31,44 @@ Point = tuple[int, float, float | None]
 """Step, Unix seconds, and value; None if it is not finite."""
 
 
+class Points(NamedTuple):
+    """A metric's newest points by step; arrays (points,). `at` is Unix seconds."""
+
+    step: Integers
+    at: Vector
+    value: Vector
+
+    @classmethod
+    def newest(cls, *columns: Any) -> Points:
+        """Return the newest points of whole columns."""
+        return cls(*(column[-MOST_POINTS:] for column in columns))
+
+    def since(self, before: Points | None) -> list[Point]:
+        """Return the points that are new, or changed because more ranks reported.
+
+        Steps 5 and 6 after 4 and 5: step 6, and step 5 if its value changed.
+        """
+        fresh = np.ones(len(self.step), dtype=np.bool_)
+        if before is not None and len(before.step):
+            place = np.minimum(np.searchsorted(before.step, self.step), len(before.step) - 1)
+            same = (before.step[place] == self.step) & (
+                (before.value[place] == self.value)
+                | (np.isnan(before.value[place]) & np.isnan(self.value))
+            )
+            fresh = ~same & (self.step >= before.step[0])
+        columns = (column[fresh].tolist() for column in self)
+        return [
+            (step, round(moment, 3), float(f"{value:.6g}") if math.isfinite(value) else None)
+            for step, moment, value in zip(*columns, strict=True)
+        ]
+
+
 class Pulse(NamedTuple):
     """A job at one moment. `marks` by view: a view is to be read again if its mark changed."""
 
     attempt: int
     facts: dict[str, Any]
-    points: dict[str, list[Point]]
+    points: dict[str, Points]
     marks: dict[str, object]
 
 
@@ -46,32 +80,25 @@ def pulse(job: LiveJob, verdicts: Verdicts, now: float) -> Pulse:
     return Pulse(
         attempt.number,
         {name: value for name, value in line.items() if name in FACTS},
-        {name: newest for name, newest in points.items() if newest},
+        {name: newest for name, newest in points.items() if len(newest.step)},
         _marks(job, verdicts, line),
     )
 
 
-def _own_points(attempt: Attempt) -> dict[str, list[Point]]:
+def _own_points(attempt: Attempt) -> dict[str, Points]:
     pace = pace_of(attempt, None)
     curves = {name: pace.points(name) for name in UNITS}
-    return {name: _points(curve.step, curve.at, curve.mean) for name, curve in curves.items()}
+    return {name: Points.newest(curve.step, curve.at, curve.mean) for name, curve in curves.items()}
 
 
-def _recorded_points(metrics: Metrics) -> dict[str, list[Point]]:
+def _recorded_points(metrics: Metrics) -> dict[str, Points]:
     indices = {name: metrics.names.index(name) for name in RECORDED}
     curves = {
         name: metrics.curves(index)["steps"] for name, index in indices.items() if index is not None
     }
-    return {name: _points(curve.step, curve.wall_s, curve.mean) for name, curve in curves.items()}
-
-
-def _points(*columns: Integers | Vector) -> list[Point]:
-    """Return the newest points from columns of steps, moments and values."""
-    steps, moments, values = (column[-MOST_POINTS:].tolist() for column in columns)
-    return [
-        (step, round(moment, 3), float(f"{value:.6g}") if math.isfinite(value) else None)
-        for step, moment, value in zip(steps, moments, values, strict=True)
-    ]
+    return {
+        name: Points.newest(curve.step, curve.wall_s, curve.mean) for name, curve in curves.items()
+    }
 
 
 def _marks(job: LiveJob, verdicts: Verdicts, line: JobLine) -> dict[str, object]:

@@ -13,7 +13,7 @@ from .log import event, resync
 from .topics import FLEET, JOB, Topics
 
 BEAT_SECONDS = 15.0
-"""Longest silence; proxies close a connection after a minute without data."""
+"""Silence after which a comment is sent; proxies close a connection after a minute without data."""
 LIFE_SECONDS = 900.0
 """A stream ends by itself; the client connects again, with a token that is still in force."""
 AGAIN_MILLISECONDS = 2000
@@ -61,16 +61,13 @@ class EventStream(Response):
                     break
                 subscription.woken.clear()
                 text = self._hub.text_for(subscription)
+                if not text and loop.time() >= beat_s:
+                    text = b": the collector answers\n\n"
                 if text:
                     await send(_part(text))
                     beat_s = loop.time() + BEAT_SECONDS
-                    continue
-                try:
-                    async with asyncio.timeout_at(beat_s):
-                        await subscription.woken.wait()
-                except TimeoutError:
-                    await send(_part(b": the collector answers\n\n"))
-                    beat_s = loop.time() + BEAT_SECONDS
+                else:
+                    await subscription.woken.wait()
         finally:
             leaving.cancel()
             self._hub.leave(subscription)
