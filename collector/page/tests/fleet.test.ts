@@ -67,15 +67,19 @@ test("groups with the most urgent jobs come first", () => {
   assert.deepEqual([visible(starts, 0, 100), visible(starts, 79, 81), visible(starts, 900, 950)], [[0, 3], [1, 3], [6, 6]]);
 });
 
+const said = (lines: Line[]): string => sentenceOf(lines).parts.join("");
+
 test("the sentence counts what is unknown apart", () => {
-  assert.match(sentenceOf([line("a"), slow("b", 0.47)]).words, /^1 of 2 jobs needs you: b is 47% slower since .*: rank 2 is slow$/);
-  const lost = sentenceOf([{ ...slow("b", 0.47), state: "unknown" }]).words;
+  assert.match(said([line("a"), slow("b", 0.47)]), /^1 of 2 jobs needs you: b is 47% slower since .*: rank 2 is slow$/);
+  const long = said([slow("x".repeat(500), 0.5)]);
+  assert.ok(long.includes("x…x") && long.length < 160);
+  const lost = said([{ ...slow("b", 0.47), state: "unknown" }]);
   assert.equal(lost, "1 of 1 job needs you: nothing is known of b now; last known: 47% slower: rank 2 is slow");
-  assert.equal(sentenceOf([line("a"), line("b")]).words, "All 2 jobs train");
-  assert.equal(sentenceOf([line("a"), line("b", { state: "finished" })]).words, "a trains");
-  assert.equal(sentenceOf([line("a"), line("b", { state: "stale" })]).words, "1 of 2 jobs trains; of 1 nothing is known now");
+  assert.equal(said([line("a"), line("b")]), "All 2 jobs train");
+  assert.equal(said([line("a"), line("b", { state: "finished" })]), "a trains");
+  assert.equal(said([line("a"), line("b", { state: "stale" })]), "1 of 2 jobs trains; of 1 nothing is known now");
   assert.equal(sentenceOf([line("b", { state: "unknown" })]).tone, "unsure");
-  assert.equal(sentenceOf([line("b", { state: "failed" })]).words, "No job trains: 1 job ended");
+  assert.equal(said([line("b", { state: "failed" })]), "No job trains: 1 job ended");
 });
 
 test("five thousand jobs are arranged within a frame or two", () => {

@@ -68,7 +68,7 @@ def test_thousands_of_jobs_are_read_with_keys(idle: Process, visitor: Visitor, c
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     expect(page.locator(f"[data-job=run-{fleets.STOPPED:04d}]")).to_be_in_viewport()
     assert rows.count() < 60
-    page.locator(".filter").focus()
+    page.keyboard.press("f")
     page.keyboard.type("run-04 vision")
     assert "q=run-04+vision" in page.url
     expect(page.get_by_role("button", name=re.compile("^all "))).to_have_text("all 34")
@@ -115,10 +115,13 @@ def test_state_order_and_groups_are_in_the_address(
 )
 def test_names_and_widths(idle: Process, browser: Browser, width: int, dark: bool) -> None:
     visitor = Visitor(browser, width, dark)
-    odd = [fleets.entry(n, job=name) for n, name in enumerate((LONG, MARKUP, RIGHT_TO_LEFT))]
+    names = (LONG, MARKUP, RIGHT_TO_LEFT)
+    odd = [fleets.entry(n, job=name) for n, name in enumerate(names)]
+    odd[0] |= fleets.degraded("incident")
     page = shown(visitor, idle, [*odd, *fleets.fleet(4)[3:]])
     rows = page.locator("#jobs tbody tr")
-    for name in (LONG, MARKUP, RIGHT_TO_LEFT):
+    expect(page.locator("h1 bdi")).to_have_text(re.compile("^long-long-.*….*-long-$"))
+    for name in names:
         expect(rows.get_by_role("link", name=name, exact=True)).to_have_text(name)
     expect(rows.locator("img")).to_have_count(0)
     heights = {box["height"] for row in rows.all() if (box := row.bounding_box())}

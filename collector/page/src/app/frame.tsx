@@ -108,6 +108,7 @@ function TokenForm() {
 
 const KEYS = [
   ["/", "search"],
+  ["f", "filter the list"],
   ...SECTIONS.map(([, words, key]) => [`g ${key}`, `go to ${words}`]),
   ["↑ ↓ Enter", "move through jobs, open one"],
   ["?", "show or hide this list"],

@@ -1,10 +1,13 @@
-/** Keys: "/" searches, "g" and a letter goes to a section, "?" shows the keys, Escape closes. */
+/** Keys: "/" searches, "f" filters a list, "g" and a letter goes to a section, "?" shows the keys, Escape closes. */
 import { signal } from "@preact/signals";
 import { go } from "./place";
 import { knowsPath, SECTIONS } from "./views";
 
 /** Whether the list of keys is shown. */
 export const keysShown = signal(false);
+
+/** Keys that lead to a field. */
+const FIELDS: Readonly<Record<string, string>> = { "/": ".search input", f: ".filter" };
 
 const SECOND_KEY_WITHIN_MS = 1_500;
 let goSince = 0;
@@ -29,9 +32,9 @@ function pressed(event: KeyboardEvent): void {
     visit(section[0]);
   } else if (event.key === "g") goSince = Date.now();
   else if (event.key === "?") keysShown.value = !keysShown.value;
-  else if (event.key === "/") {
+  else if (FIELDS[event.key]) {
     event.preventDefault();
-    document.querySelector<HTMLInputElement>(".search input")?.focus();
+    document.querySelector<HTMLInputElement>(FIELDS[event.key] ?? "")?.focus();
   } else return;
 }
 

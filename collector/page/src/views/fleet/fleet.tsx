@@ -55,7 +55,14 @@ function Jobs({ lines }: { lines: readonly Line[] }) {
 }
 
 function Sentence({ lines }: { lines: readonly Line[] }) {
-  const { tone, words, rest, worst } = sentenceOf(lines);
+  const { tone, parts, rest, worst } = sentenceOf(lines);
+  const words = (
+    <>
+      {parts[0]}
+      {parts[1] && <bdi>{parts[1]}</bdi>}
+      {parts[2]}
+    </>
+  );
   const to = worst && (worst.worst ? incidentPath(worst.worst.id) : jobPath(worst.job));
   return (
     <section class={`verdict panel t-${tone}`} aria-label="Verdict">

@@ -7,7 +7,8 @@ import { type Line, type Need, needOf, sorted } from "./arrange";
 /** The sentence, how it is drawn, what all other jobs do, and the job and incident that it names. */
 export interface FleetSentence {
   tone: Tone;
-  words: string;
+  /** The sentence in three parts; the second is a job's name, which may run from right to left, or empty. */
+  parts: readonly [string, string, string];
   rest: string;
   worst: Line | null;
 }
@@ -24,26 +25,37 @@ export function sentenceOf(lines: readonly Line[]): FleetSentence {
   const others = [look > 0 && `${counted(look, "job")} with a small incident`, failed > 0 && `${failed} failed`, ended > 0 && `${ended} ended`] as const;
   if (act > 0) {
     const [worst = null] = sorted(lines, "need", false);
-    const words = `${act} of ${all} ${act === 1 ? "needs" : "need"} you: ${worst ? nowOf(worst) : ""}`;
-    return { tone: "bad", words, rest: rest(trains > 0 && `${trains} ${trains === 1 ? "trains" : "train"}`, unknown > 0 && `${unknown} unknown`, ...others), worst };
+    const [before, name, after] = worst ? nowOf(worst) : ["", "", ""];
+    const parts = [`${act} of ${all} ${act === 1 ? "needs" : "need"} you: ${before}`, name, after] as const;
+    return { tone: "bad", parts, rest: rest(trains > 0 && `${trains} ${trains === 1 ? "trains" : "train"}`, unknown > 0 && `${unknown} unknown`, ...others), worst };
   }
   if (unknown > 0) {
     const words = `${trains} of ${all} ${trains === 1 ? "trains" : "train"}; of ${unknown === going ? "all" : unknown} nothing is known now`;
-    return { tone: "unsure", words: trains ? words : `Unknown whether any of ${all} trains`, rest: rest(...others), worst: null };
+    return { tone: "unsure", parts: only(trains ? words : `Unknown whether any of ${all} trains`), rest: rest(...others), worst: null };
   }
-  if (!going) return { tone: "ended", words: `No job trains: ${counted(failed + ended, "job")} ended`, rest: failed ? `${failed} failed` : "", worst: null };
-  const words = going === 1 ? `${lines.find((line) => needOf(line) === "training" || needOf(line) === "look")?.job ?? ""} trains` : `All ${all} train`;
-  return { tone: "good", words, rest: rest(...others), worst: null };
+  if (!going) return { tone: "ended", parts: only(`No job trains: ${counted(failed + ended, "job")} ended`), rest: failed ? `${failed} failed` : "", worst: null };
+  const single = going === 1 ? lines.find((line) => needOf(line) === "training" || needOf(line) === "look") : undefined;
+  const parts = single ? (["", shortened(single.job), " trains"] as const) : only(`All ${all} train`);
+  return { tone: "good", parts, rest: rest(...others), worst: null };
 }
 
+const only = (words: string): [string, string, string] => [words, "", ""];
+
+/** Longest name in a sentence; its ends tell most names apart. */
+const MOST_CHARACTERS = 64;
+
+const shortened = (name: string): string =>
+  name.length > MOST_CHARACTERS ? `${name.slice(0, MOST_CHARACTERS - 20)}…${name.slice(-19)}` : name;
+
 /** Returns what is wrong with a job: "llama-7b is 47% slower since 19:18:02: rank 21 is slow". */
-function nowOf(line: Line): string {
-  if (isOld(line)) return `nothing is known of ${line.job} now${line.worst ? `; ${incidentWords(line)}` : ""}`;
-  if (!line.worst) return `${line.job} is ${line.state}`;
+function nowOf(line: Line): [string, string, string] {
+  const name = shortened(line.job);
+  if (isOld(line)) return ["nothing is known of ", name, ` now${line.worst ? `; ${incidentWords(line)}` : ""}`];
+  if (!line.worst) return ["", name, ` is ${line.state}`];
   const lost = lostOf(line);
-  if (lost === null) return `${line.job}: ${factOf(line)}`;
+  if (lost === null) return ["", name, `: ${factOf(line)}`];
   const loss = isAll(lost) ? "makes no progress" : `is ${percent(lost, 0)} slower`;
-  return `${line.job} ${loss} since ${clock(line.worst.began_at)}: ${factOf(line)}`;
+  return ["", name, ` ${loss} since ${clock(line.worst.began_at)}: ${factOf(line)}`];
 }
 
 /** Returns the words of a row's incident: what is lost, and why. What was known before does not pass for now. */
