@@ -130,6 +130,10 @@ def test_names_and_widths(idle: Process, browser: Browser, width: int, dark: boo
     ground = str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     brightness = sum(int(part) for part in ground.strip("rgb()").split(",")) / 3
     assert (brightness < 60) if dark else (brightness > 200)
+    if width <= 390:
+        page.get_by_role("button", name="more", exact=True).click()
+    page.get_by_label("Group by").select_option("class")
+    expect(page.locator("#jobs tr.group")).to_have_count(3)
     assert not UNWORDED.search(page.locator("main").inner_text())
     assert page.title() != "taken" and visitor.errors == []
     page.close()

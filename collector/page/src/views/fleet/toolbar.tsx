@@ -1,4 +1,5 @@
 /** What the reader chooses about the list: text, state, class, project, node, order, groups. All of it is in the address. */
+import { useSignal } from "@preact/signals";
 import { query, setQuery } from "../../app/place";
 import { number } from "../../words/quantities";
 import { GROUP_NAMES, isIn, type Line, matching, ORDER_WORDS, valuesOf, type Wanted } from "./arrange";
@@ -14,6 +15,7 @@ const STATES = [
 /** The filter, the states with their counts, and the choices. */
 export function Toolbar({ lines, wanted }: { lines: readonly Line[]; wanted: Wanted }) {
   const counted = matching(lines, wanted);
+  const isOpen = useSignal(false);
   const isNarrowed = ["q", "state", "class", "project", "node"].some((name) => query.value.get(name));
   return (
     <div class="row tools" id="choices">
@@ -36,20 +38,25 @@ export function Toolbar({ lines, wanted }: { lines: readonly Line[]; wanted: Wan
           );
         })}
       </div>
-      <Choice name="class" value={wanted.class} values={valuesOf(lines, (line) => [line.job_class])} />
-      <Choice name="project" value={wanted.project} values={valuesOf(lines, (line) => [line.project])} />
-      <Nodes lines={lines} wanted={wanted} />
-      <Select name="group" words="Group by" value={wanted.group ?? ""} options={[["", "no groups"], ...GROUP_NAMES.map((name) => [name, `by ${name}`] as const)]} />
-      <Select
-        name="sort"
-        words="Order"
-        value={(wanted.isReversed ? "-" : "") + wanted.sort}
-        options={ORDER_WORDS.flatMap(([name, words]) => [
-          [name, `order: ${words}`] as const,
-          ...(wanted.isReversed && wanted.sort === name ? [[`-${name}`, `order: ${words}, reversed`] as const] : []),
-        ])}
-        usual="need"
-      />
+      <button type="button" class="chip more" aria-expanded={isOpen.value} onClick={() => (isOpen.value = !isOpen.value)}>
+        {isOpen.value ? "less" : "more"}
+      </button>
+      <div class={isOpen.value ? "choices is-open" : "choices"}>
+        <Choice name="class" value={wanted.class} values={valuesOf(lines, (line) => [line.job_class])} />
+        <Choice name="project" value={wanted.project} values={valuesOf(lines, (line) => [line.project])} />
+        <Nodes lines={lines} wanted={wanted} />
+        <Select name="group" words="Group by" value={wanted.group ?? ""} options={[["", "no groups"], ...GROUP_NAMES.map((name) => [name, `by ${name}`] as const)]} />
+        <Select
+          name="sort"
+          words="Order"
+          value={(wanted.isReversed ? "-" : "") + wanted.sort}
+          options={ORDER_WORDS.flatMap(([name, words]) => [
+            [name, `order: ${words}`] as const,
+            ...(wanted.isReversed && wanted.sort === name ? [[`-${name}`, `order: ${words}, reversed`] as const] : []),
+          ])}
+          usual="need"
+        />
+      </div>
       {isNarrowed && (
         <button type="button" class="chip" onClick={() => setQuery({ q: null, state: null, class: null, project: null, node: null })}>
           show all
