@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from stepwatch.collector.state import newest_rows
@@ -86,6 +86,8 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     count=st.integers(1, 60),
     cuts=st.sets(st.integers(0, 60), max_size=6),
 )
+@example(seed=100, count=3, cuts=set())  # a node without rows about ranks
+@example(seed=129, count=35, cuts=set())  # a metric whose values are all too old
 def test_any_groups_give_the_state_of_one_after_the_other(
     seed: int, count: int, cuts: set[int]
 ) -> None:

@@ -69,6 +69,11 @@ class RankClaims:
         admitted: list[Batch] = []
         refused = 0
         for batch in batches:
+            alone = Batches([batch])
+            if len(batches) > 1 and self._is_usual(alone, world or MAX_WORLD):
+                self._note_all(alone)  # as if it had come alone: it numbers no node
+                admitted.append(batch)
+                continue
             owned, count, earlier = self._without_foreign(batch, world or MAX_WORLD)
             admitted += [*earlier, owned]
             refused += count - sum(map(_row_count, earlier))
