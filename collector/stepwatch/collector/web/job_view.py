@@ -101,7 +101,7 @@ def _worst(verdicts: Verdicts) -> WorstIncident | None:
         "summary": worst.summary,
         "severity": worst.severity,
         "began_at": worst.began_at,
-        "throughput_lost_ratio": None if lost is None else round(lost, 2),
+        "throughput_lost_ratio": None if lost is None or math.isnan(lost) else round(lost, 2),
     }
 
 
