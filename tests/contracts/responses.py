@@ -91,6 +91,7 @@ def _address(client: Client, path: str, profile: str) -> str:
     for placeholder, value in names.items():
         path = path.replace(placeholder, value)
     queries = {"/v1/report": f"?from=0&until={1 << 32}", "/v1/search": "?q=g"}
+    queries["/v1/sweeps"] = f"?match={JOB}"
     return path + queries.get(path, "")
 
 

@@ -47,6 +47,7 @@ def places(straggling: Process) -> dict[str, str]:
         f"/slos?job={JOB}&name=goodput": "#eaten .shares",
         f"/compare?job={JOB}": "#curves canvas",
         "/reports?days=28": "#days .columns",
+        f"/sweeps?match={JOB[:4]}": "#trials tbody tr",
     }
 
 

@@ -9,6 +9,7 @@ import { NodesView } from "../views/nodes/nodes";
 import { Reports } from "../views/reports/reports";
 import { Runbook } from "../views/runbook/runbook";
 import { Slos } from "../views/slos/slos";
+import { Sweeps } from "../views/sweeps/sweeps";
 
 /** What a view gets: the named part of its path, decoded. */
 export interface ViewProps {
@@ -31,6 +32,7 @@ const VIEWS: readonly ViewEntry[] = [
   { pattern: /^\/nodes\/([^/]+)$/, section: "/nodes", view: NodeView },
   { pattern: /^\/slos$/, section: "/slos", view: Slos },
   { pattern: /^\/compare$/, section: "/compare", view: Compare },
+  { pattern: /^\/sweeps$/, section: "/sweeps", view: Sweeps },
   { pattern: /^\/reports$/, section: "/reports", view: Reports },
 ];
 
@@ -40,6 +42,7 @@ export const SECTIONS: readonly (readonly [string, string, string])[] = [
   ["/nodes", "Nodes", "n"],
   ["/slos", "SLOs", "s"],
   ["/compare", "Compare", "c"],
+  ["/sweeps", "Sweeps", "w"],
   ["/reports", "Reports", "r"],
 ];
 

@@ -54,6 +54,7 @@ from stepwatch.collector.web.profiles import PLACEMENT, ProfilesApi
 from stepwatch.collector.web.report_request import report_of
 from stepwatch.collector.web.response import ResponseApi, with_responses
 from stepwatch.collector.web.runbooks import ReadRunbook, relevant, runbook_document
+from stepwatch.collector.web.sweeps import TRIAL, SweepsApi
 from stepwatch.signals.errors import StepwatchError
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def make_api(
             CHECKPOINTS,
             RUN,
             PLACEMENT,
+            TRIAL,
             *HEATMAPS.values(),
             *SHARED_HISTORY,
         ],
@@ -113,6 +115,7 @@ def make_api(
         Route("/v1/jobs/{job}/checkpoints", api.checkpoints),
         Route("/v1/jobs/{job}/run", api.run),
         *api.fleet.routes(),
+        *SweepsApi(service, api.fleet.lines).routes(),
         *LiveApi(hub).routes(),
         *HistoryApi(service).routes(),
         *ResponseApi(service).routes(),

@@ -16,6 +16,7 @@ from stepwatch.collector.web.schema import (
     requests,
     runbook,
     slo,
+    sweep,
 )
 from stepwatch.collector.web.schema.breakdown import CollectivesAnswer
 from stepwatch.signals import wire
@@ -64,6 +65,7 @@ OPERATIONS = (
     Operation("GET", f"{_JOB}/matrix", history.MatrixAnswer, requests.MatrixQuery),
     Operation("GET", "/v1/fleet", live.FleetAnswer),
     Operation("GET", "/v1/search", live.SearchAnswer, requests.SearchQuery),
+    Operation("GET", "/v1/sweeps", sweep.SweepAnswer, requests.SweepQuery),
     Operation("GET", "/v1/events", STREAM, requests.EventsQuery),
     Operation("GET", f"{_JOB}/profiles", profiles.ProfilesAnswer),
     Operation("POST", f"{_JOB}/profiles", profiles.Profile, body=requests.ProfileBody),

@@ -27,6 +27,7 @@ VIEWS = (
     "/reports",
     "/runbooks/{name}",
     "/slos",
+    "/sweeps",
 )
 """Paths that the built page shows."""
 INDEX = "built/index.html"

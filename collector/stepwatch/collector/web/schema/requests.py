@@ -193,6 +193,17 @@ class SearchQuery(TypedDict):
     """A name, or a part of one; a part of an incident's summary."""
 
 
+class SweepQuery(TypedDict):
+    """Parameters of a sweep."""
+
+    match: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    """The beginning of the trials' names."""
+    metric: NotRequired[Annotated[str, Field(max_length=300)]]
+    """The metric to compare by; `loss` without it."""
+    evaluation: NotRequired[Annotated[str, Field(max_length=300)]]
+    """The evaluation that the metric belongs to; training without it."""
+
+
 class EventsQuery(TypedDict):
     """Parameters of an event stream."""
 
