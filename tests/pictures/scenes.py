@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 import httpx
 
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.wire import Segment
 from tests.collector.made import body, run_segments
 from tests.collector.process import Process
 from tests.e2e.demos import demo_words
@@ -22,9 +24,11 @@ from tests.waiting import until
 from .camera import Camera
 
 Scene = Callable[[Camera, Path], None]
-STEPS, SECONDS = 40, 0.5
-JOBS, SLOW_JOBS = 500, 6
-"""Jobs of the fleet, and those of them with a slow rank."""
+STEPS, SECONDS = 40, 2.0
+MORE_STEPS = 200
+"""Steps that the jobs go on for while they are photographed: a job that is silent is unknown."""
+JOBS, SLOW_JOBS, JOBS_AT_ONCE = 500, 6, 50
+"""Jobs of the fleet, those of them with a slow rank, and those in one request."""
 RANKS = 16_384
 AFTER_INCIDENT_SECONDS = 12.0
 """A demo goes on for a while after its incident, so that the curves show it."""
@@ -43,6 +47,7 @@ def job_with_incident(camera: Camera, folder: Path) -> None:
         until("the demo's incident", lambda: _open_incident(url))
         camera.take("runbook", url + runbook.partition("?")[0], "main h1")
         camera.take("node", f"{url}/nodes/{incident['node']}", "main table")
+        camera.take("nodes", f"{url}/nodes", "main table")
 
 
 def healthy_job(camera: Camera, folder: Path) -> None:
@@ -54,24 +59,29 @@ def healthy_job(camera: Camera, folder: Path) -> None:
 
 def fleet(camera: Camera, folder: Path) -> None:
     """Photograph the fleet's views over 500 jobs and one of 16,384 ranks."""
-    collector = Process(folder, interval=1.0)
+    collector = Process(folder, interval=5.0)
     collector.start()
     collector.wait_ready()
+    stopped = threading.Event()
+    training = threading.Thread(target=_train, args=(collector, stopped))
     try:
         _simulate(collector.url)
-        for first in range(0, JOBS, 50):
-            _send_jobs(collector, range(first, first + 50))
+        training.start()
         until("the incidents", lambda: len(_incidents(collector.url)) >= SLOW_JOBS, 300.0)
         for name, (path, awaited) in FLEET_VIEWS.items():
             camera.take(name, collector.url + path, awaited)
     finally:
+        stopped.set()
+        training.join()
         collector.end()
 
 
 FLEET_VIEWS = {
     "fleet": ("/", "#jobs tbody tr"),
     "job-16384": ("/jobs/pretraining-405b", "canvas.matrix"),
-    "nodes": ("/nodes", "main h1"),
+    "slos": ("/slos", "main table"),
+    "compare": ("/compare?job=finetuning-007&job=finetuning-010", ".track"),
+    "reports": ("/reports", "main table"),
 }
 SCENES: dict[str, Scene] = {
     "job-with-incident": job_with_incident,
@@ -120,14 +130,24 @@ def _simulate(url: str) -> None:
     subprocess.run([sys.executable, "-m", "stepwatch.cli", *words], check=False, timeout=600)
 
 
-def _send_jobs(collector: Process, numbers: range) -> None:
-    """Send small runs that have just come to their newest step."""
-    began = time.time_ns() - round(STEPS * SECONDS * NANOSECONDS)
-    clock = ClockPair(0, began)
-    for number in numbers:
-        is_slow = number % (JOBS // SLOW_JOBS) == 7
-        excess = {(number % 4, "forward"): 0.1 + 0.02 * (number % 9)} if is_slow else {}
-        name = f"{('pretraining', 'finetuning', 'evaluation')[number % 3]}-{number:03d}"
-        run = run_segments(STEPS, 4, SECONDS, excess=excess, slow_from=20, job=name)
-        segments = [item._replace(clock=clock) for item in run]
-        collector.send(body(segments)).raise_for_status()
+def _train(collector: Process, stopped: threading.Event) -> None:
+    """Send the small jobs' segments when they are due, until `stopped`; the first ones at once."""
+    began = time.time() - STEPS * SECONDS
+    clock = ClockPair(0, round(began * NANOSECONDS))
+    runs = [_small_run(number) for number in range(JOBS)]
+    for turn, segments in enumerate(zip(*runs, strict=True)):
+        ended = began + 5 * (turn + 1) * SECONDS
+        if stopped.wait(max(0.0, ended - time.time())):
+            return
+        for first in range(0, JOBS, JOBS_AT_ONCE):
+            part = segments[first : first + JOBS_AT_ONCE]
+            collector.send(body([item._replace(clock=clock) for item in part]))
+
+
+def _small_run(number: int) -> list[Segment]:
+    """Return a job's segments, each of five steps; a few jobs have a slow rank."""
+    is_slow = number % (JOBS // SLOW_JOBS) == 7
+    excess = {(number % 4, "forward"): 0.4 + 0.08 * (number % 9)} if is_slow else {}
+    kind = ("pretraining", "finetuning", "evaluation")[number % 3]
+    steps = STEPS + MORE_STEPS
+    return run_segments(steps, 4, SECONDS, excess, slow_from=20, job=f"{kind}-{number:03d}")

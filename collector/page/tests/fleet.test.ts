@@ -70,11 +70,11 @@ test("groups with the most urgent jobs come first", () => {
 const said = (lines: Line[]): string => sentenceOf(lines).parts.join("");
 
 test("the sentence counts what is unknown apart", () => {
-  assert.match(said([line("a"), slow("b", 0.47)]), /^1 of 2 jobs needs you: b is 47% slower since .*: rank 2 is slow$/);
+  assert.match(said([line("a"), slow("b", 0.47)]), /^1 of 2 jobs needs action: b is 47% slower since .*: rank 2 is slow$/);
   const long = said([slow("x".repeat(500), 0.5)]);
   assert.ok(long.includes("x…x") && long.length < 160);
   const lost = said([{ ...slow("b", 0.47), state: "unknown" }]);
-  assert.equal(lost, "1 of 1 job needs you: nothing is known of b now; last known: 47% slower: rank 2 is slow");
+  assert.equal(lost, "1 of 1 job needs action: nothing is known of b now; last known: 47% slower: rank 2 is slow");
   assert.equal(said([line("a"), line("b")]), "All 2 jobs train");
   assert.equal(said([line("a"), line("b", { state: "finished" })]), "a trains");
   assert.equal(said([line("a"), line("b", { state: "stale" })]), "1 of 2 jobs trains; of 1 nothing is known now");

@@ -55,7 +55,7 @@ def test_thousands_of_jobs_are_read_with_keys(idle: Process, visitor: Visitor, c
     page = shown(visitor, idle, fleets.fleet(count))
     rows = page.locator("#jobs tbody tr")
     going = f"{count - 2:,}"
-    sentence = f"1 of {going} jobs needs you: run-0017 is 47% slower since "
+    sentence = f"1 of {going} jobs needs action: run-0017 is 47% slower since "
     expect(page.locator("h1")).to_contain_text(sentence)
     expect(rows.nth(0)).to_contain_text("run-0017")
     expect(rows.nth(1)).to_contain_text("run-0101")
@@ -174,7 +174,7 @@ def test_a_page_that_is_left_open(collector: Process, visitor: Visitor) -> None:
     sent(collector, slow[8:], began)
     for name in ("alpha", "beta"):
         sent(collector, run_segments(60, 2, job=name)[8:], began)
-    expect(page.locator("h1")).to_contain_text("1 of 3 jobs needs you: omega is 50% slower")
+    expect(page.locator("h1")).to_contain_text("1 of 3 jobs needs action: omega is 50% slower")
     expect(jobs).to_have_text(["omega", "alpha", "beta"])
     expect(page.locator("#jobs tbody tr").first).to_contain_text("rank 1 is slow in forward")
     expect(jobs.first).to_be_focused()

@@ -26,7 +26,7 @@ export function sentenceOf(lines: readonly Line[]): FleetSentence {
   if (act > 0) {
     const [worst = null] = sorted(lines, "need", false);
     const [before, name, after] = worst ? nowOf(worst) : ["", "", ""];
-    const parts = [`${act} of ${all} ${act === 1 ? "needs" : "need"} you: ${before}`, name, after] as const;
+    const parts = [`${act} of ${all} ${act === 1 ? "needs" : "need"} action: ${before}`, name, after] as const;
     return { tone: "bad", parts, rest: rest(trains > 0 && `${trains} ${trains === 1 ? "trains" : "train"}`, unknown > 0 && `${unknown} unknown`, ...others), worst };
   }
   if (unknown > 0) {
