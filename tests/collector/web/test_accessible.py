@@ -48,6 +48,7 @@ def places(straggling: Process) -> dict[str, str]:
         f"/compare?job={JOB}": "#curves canvas",
         "/reports?days=28": "#days .columns",
         f"/sweeps?match={JOB[:4]}": "#trials tbody tr",
+        "/self": "#received tbody tr",
     }
 
 

@@ -71,6 +71,11 @@ function remember(path: string, etag: string | null, value: unknown): void {
   if (kept.size > MOST_KEPT && !oldest.done) kept.delete(oldest.value);
 }
 
+/** Returns the text at a path, safe to show. Throws Refusal. */
+export async function getText(path: string): Promise<string> {
+  return plain(await (await request(path, { headers: tokenHeaders() })).text());
+}
+
 /** Sends a JSON document and returns the answer. Throws Refusal. */
 export async function postJson<T>(path: string, document: unknown, method: "POST" | "DELETE" = "POST"): Promise<T> {
   const headers = { ...tokenHeaders(), "content-type": "application/json" };

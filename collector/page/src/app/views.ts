@@ -8,6 +8,7 @@ import { NodeView } from "../views/nodes/node";
 import { NodesView } from "../views/nodes/nodes";
 import { Reports } from "../views/reports/reports";
 import { Runbook } from "../views/runbook/runbook";
+import { Self } from "../views/self/self";
 import { Slos } from "../views/slos/slos";
 import { Sweeps } from "../views/sweeps/sweeps";
 
@@ -32,6 +33,7 @@ const VIEWS: readonly ViewEntry[] = [
   { pattern: /^\/nodes\/([^/]+)$/, section: "/nodes", view: NodeView },
   { pattern: /^\/slos$/, section: "/slos", view: Slos },
   { pattern: /^\/compare$/, section: "/compare", view: Compare },
+  { pattern: /^\/self$/, section: "/self", view: Self },
   { pattern: /^\/sweeps$/, section: "/sweeps", view: Sweeps },
   { pattern: /^\/reports$/, section: "/reports", view: Reports },
 ];
@@ -44,6 +46,7 @@ export const SECTIONS: readonly (readonly [string, string, string])[] = [
   ["/compare", "Compare", "c"],
   ["/sweeps", "Sweeps", "w"],
   ["/reports", "Reports", "r"],
+  ["/self", "Collector", "m"],
 ];
 
 /** Returns a path's view, and the name in the path. */

@@ -52,7 +52,7 @@ function Nothing() {
         No device-time is known in this period. A day is accounted while its job reports; accounts of days are kept for ever, with
         what the time was spent on.
       </p>
-      <code class="command">stepwatch report --days 7</code>
+      <code class="command">stepwatch report --week</code>
     </div>
   );
 }

@@ -114,7 +114,7 @@ function NoSlos({ hasJobs }: { hasJobs: boolean }) {
           ? "No job here has an objective. Objectives come from OpenSLO documents; classes of jobs say which apply."
           : "No job has reported yet. Each job gets the objectives of its class, and goodput without one."}
       </p>
-      <code class="command">stepwatch slo check</code>
+      <code class="command">stepwatch slo check FILE</code>
     </div>
   );
 }

@@ -18,7 +18,8 @@ class Role(StrEnum):
 
 EVERYTHING = frozenset(Role)
 READERS = frozenset({Role.READ, Role.ADMIN})
-_OPEN_PATHS = ("/healthz", "/readyz", "/", "/nodes", "/slos", "/compare", "/sweeps", "/reports")
+_PAGES = ("/", "/nodes", "/slos", "/compare", "/sweeps", "/reports", "/self")
+_OPEN_PATHS = ("/healthz", "/readyz", *_PAGES)
 _OPEN_FOLDERS = ("/static/", "/jobs/", "/incidents/", "/nodes/", "/runbooks/", "/slos/")
 """Pages without data: their scripts fetch it with the visitor's token."""
 

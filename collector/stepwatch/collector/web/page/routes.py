@@ -26,6 +26,7 @@ VIEWS = (
     "/nodes/{node}",
     "/reports",
     "/runbooks/{name}",
+    "/self",
     "/slos",
     "/sweeps",
 )
