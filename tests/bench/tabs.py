@@ -28,7 +28,7 @@ from .streams import JOBS, TABS, read_stream, send_steps, share_of
 
 SHOWN = "job-1"
 VIEWS = {"fleet": "/", "job": f"/jobs/{SHOWN}"}
-_SETTLED_SECONDS, _WATCHED_SECONDS, _PHASE_SECONDS = 35.0, 60.0, 30.0
+_SETTLED_SECONDS, _WATCHED_SECONDS, _PHASE_SECONDS = 35.0, 120.0, 30.0
 """A page that was not touched for half a minute asks less often."""
 
 

@@ -2,7 +2,7 @@
 import { isIdle } from "./attention";
 
 /** The pause while the tab is idle: 200 such tabs take less than 5 % of a core. */
-const IDLE_PAUSE_MS = 60_000;
+const IDLE_PAUSE_MS = 120_000;
 
 /** Repeats `ask`, which tells whether it got an answer; `leastMs` is the pause after one. */
 export class Asking {
