@@ -151,7 +151,7 @@ function Sections({ job }: { job: Answer }) {
         {() => <Checkpoints items={job.checkpoints} />}
       </Fold>
       <Fold id="slos" title="SLOs" note={job.slos.map((slo) => `${slo.name}: ${slo.state}`).join(", ")}>
-        {() => <Slos slos={job.slos} />}
+        {() => <Slos job={job.job} slos={job.slos} />}
       </Fold>
       <Fold id="attempts" title="Attempts" note={counted(job.attempts.length, "attempt")}>
         {() => <Attempts items={job.attempts} />}

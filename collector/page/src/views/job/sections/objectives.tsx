@@ -1,6 +1,7 @@
 /** SLOs, checkpoints, attempts and device-time of a job. */
 import type { Schemas } from "../../../api/types";
 import { bytes, deviceTime, number, percent, seconds, UNKNOWN } from "../../../words/quantities";
+import { sloPath } from "../../slos/rows";
 import { Moment } from "../../shared/moment";
 import { State } from "../../shared/state";
 import { Table } from "../../shared/table";
@@ -9,10 +10,10 @@ type Job = Schemas["JobAnswer"];
 type Slo = Schemas["SloLine"];
 
 /** Objectives with their budgets. */
-export function Slos({ slos }: { slos: readonly Slo[] }) {
+export function Slos({ job, slos }: { job: string; slos: readonly Slo[] }) {
   const columns = ["SLO", "State", "Good", "Target", "Budget", "Coverage", "Timed on"];
   const rows = slos.map((slo) => [
-    slo.name,
+    <a href={sloPath(job, slo.name)}>{slo.name}</a>,
     <State word={slo.state} title={slo.reason} />,
     ...measured(slo),
     percent(slo.coverage),
