@@ -38,6 +38,7 @@ from stepwatch.collector.web.documents import (
     SLIS,
     SLOS,
     SUMMARY,
+    WITHOUT_RANKS,
     Texts,
     encoded,
     texts_of,
@@ -89,6 +90,7 @@ def make_api(
         [
             LINE,
             SUMMARY,
+            WITHOUT_RANKS,
             COLLECTIVES,
             SLIS,
             SLOS,
@@ -167,12 +169,19 @@ class Api:
         return tagged(request, content, answer)
 
     async def job(self, request: Request) -> Response:
-        """Serve one job; for a job that is not evaluated, its state and the reason."""
+        """Serve one job, with `?ranks=none` without its first ranks.
+
+        For a job that is not evaluated: its state and the reason.
+        """
         name = request.path_params["job"]
         withheld = self._service.withheld().get(name)
         if withheld is not None:
             return _json(await run_in_threadpool(withheld_view.summary, name, withheld))
-        texts = await run_in_threadpool(self._job_texts, name, SUMMARY)
+        ranks = request.query_params.get("ranks", "first")
+        if ranks not in job_view.LISTED_RANKS:
+            return _problem(400, f"ranks must be one of {', '.join(job_view.LISTED_RANKS)}")
+        view = SUMMARY if ranks == "first" else WITHOUT_RANKS
+        texts = await run_in_threadpool(self._job_texts, name, view)
         if texts is None:
             return self._unknown(name)
         responses = await run_in_threadpool(self._responses_of, name)

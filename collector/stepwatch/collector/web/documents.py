@@ -15,7 +15,7 @@ from stepwatch.collector.web import job_view, run_view, sli_view, slo_view
 from stepwatch.collector.web.breakdown import parts
 from stepwatch.collector.web.recorded import checkpoints_view, metrics_view
 from stepwatch.collector.web.schema.breakdown import Collectives
-from stepwatch.collector.web.schema.job import Heatmap
+from stepwatch.collector.web.schema.job import Heatmap, JobSummary
 
 OLD_SECONDS = 10.0
 """An older answer is stale: a job's collector renews it every few seconds."""
@@ -82,9 +82,15 @@ def _collectives(job: LiveJob, verdicts: Verdicts, now: float) -> Collectives:
     return parts.collectives(job.current)
 
 
+def _without_ranks(job: LiveJob, verdicts: Verdicts, now: float) -> JobSummary:
+    return job_view.job_summary(job, verdicts, now, lists_ranks=False)
+
+
 LINE = View("line", job_view.job_line, encoded, kept_seconds=600.0, often_seconds=10.0)
 """A job in the job list."""
 SUMMARY = View("job", job_view.job_summary, encoded)
+WITHOUT_RANKS = View("job-without-ranks", _without_ranks, encoded)
+"""The same without the first ranks: of a large job they are nearly all bytes."""
 COLLECTIVES = View("collectives", _collectives, encoded)
 SLIS = View("slis", sli_view.job_slis, encoded)
 """A job's SLIs over its run."""

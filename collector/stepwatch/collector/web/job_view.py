@@ -49,6 +49,8 @@ from stepwatch.collector.web.schema.slo import SloLine
 from stepwatch.signals.arrays import Vector
 
 RECENT_STEPS = 50
+LISTED_RANKS = ("first", "none")
+"""Which ranks a job's answer lists: where they are many, they are nearly all of its bytes."""
 
 
 def job_line(job: LiveJob, verdicts: Verdicts, now: float) -> JobLine:
@@ -111,7 +113,9 @@ def _badness(incident: Incident) -> tuple[bool, float, float, str]:
     return incident.severity == ALERT, cost, -incident.opened_at, incident.id
 
 
-def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> JobSummary:
+def job_summary(
+    job: LiveJob, verdicts: Verdicts, now: float, lists_ranks: bool = True
+) -> JobSummary:
     """Return all data about a job except its heatmap."""
     attempt = job.current
     resumes, unknown = job_resumes(job), job.redone_unknown
@@ -121,7 +125,7 @@ def job_summary(job: LiveJob, verdicts: Verdicts, now: float) -> JobSummary:
         **pace(job),
         **breakdown(attempt),
         "links": [as_row(TrackerRun, link) for link in attempt.tracker(Links).links()],
-        "ranks": rank_summaries(attempt),
+        "ranks": rank_summaries(attempt) if lists_ranks else [],
         "ranks_by_cost": ranks_by_cost(attempt),
         "checkpoints": [as_row(Checkpoint, item) for _, item in job.checkpoints()],
         "incidents": [cast(JobIncident, incident.document()) for incident in incidents],

@@ -64,8 +64,13 @@ export function useBoard(job: string, newest: number | null) {
 }
 
 /** Time between two requests for all cells, and for those of the newest steps: few bytes a minute. */
-const ALL_CELLS_MS = 60_000;
+const ALL_CELLS_MS = 300_000;
 const NEW_CELLS_MS = 5_000;
+/** Where rows are many a column is large: at a step a second 64 rows of twenty columns are 8 kB. */
+const MANY_ROWS = 32;
+const MANY_NEW_CELLS_MS = 20_000;
+/** The newest steps are those since a step that moves on at most so often. */
+const NEWEST_MS = 20_000;
 /** Steps at the end that are asked for again: ranks may have been late. */
 const LATE_STEPS = 2;
 
@@ -82,10 +87,34 @@ function useMatrix(
   const since = range ? `&from=${range[0]}` : "";
   const window = steps ? `&from_step=${Math.floor(steps[0])}&to_step=${Math.ceil(steps[1])}` : since;
   const base = useAnswer<Schemas["MatrixAnswer"]>(path + window, { topic, leastMs: steps ? NEW_CELLS_MS : ALL_CELLS_MS }).value.value;
-  const last = base?.steps.at(-1)?.[1];
-  const newerPath = steps || last === undefined ? null : `${path}&from_step=${Math.max(0, last - LATE_STEPS)}`;
-  const newer = useAnswer<Schemas["MatrixAnswer"]>(newerPath, { topic, leastMs: NEW_CELLS_MS }).value.value;
-  return useMemo(() => (base ? tracks.joinedMatrix(base, newer) : null), [base, newer]);
+  const kept = useRef<Kept>({ base: null, joined: null, since: 0, at: 0 });
+  const from = newestSince(kept.current, base);
+  const newerPath = steps || from === null ? null : `${path}&from_step=${from}`;
+  const leastMs = (base?.rows.length ?? 0) < MANY_ROWS ? NEW_CELLS_MS : MANY_NEW_CELLS_MS;
+  const newer = useAnswer<Schemas["MatrixAnswer"]>(newerPath, { topic, leastMs }).value.value;
+  return useMemo(() => {
+    const { joined } = kept.current;
+    kept.current.joined = joined && tracks.joinedMatrix(joined, newer);
+    return kept.current.joined;
+  }, [base, newer]);
+}
+
+/** All cells so far; `since` is the step from which newer ones are asked for, since the moment `at`. */
+interface Kept {
+  base: Schemas["MatrixAnswer"] | null;
+  joined: Schemas["MatrixAnswer"] | null;
+  since: number;
+  at: number;
+}
+
+/** Begins anew with another base; returns the step from which cells are asked for, null without cells. */
+function newestSince(kept: Kept, base: Schemas["MatrixAnswer"] | null): number | null {
+  const isOther = kept.base !== base;
+  if (isOther) Object.assign(kept, { base, joined: base });
+  const last = kept.joined?.steps.at(-1)?.[1];
+  if (last === undefined) return null;
+  if (isOther || Date.now() - kept.at > NEWEST_MS) Object.assign(kept, { since: Math.max(0, last - LATE_STEPS), at: Date.now() });
+  return kept.since;
 }
 
 /** Returns the steps in a range of moments; null without one. */

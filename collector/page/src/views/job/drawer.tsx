@@ -27,7 +27,8 @@ const NO_MOMENT = 4e9;
 export function Drawer({ job, selected, onClose }: DrawerProps) {
   const { rank, steps, at } = selected;
   const range = steps[0] === steps[1] ? `step ${steps[0]}` : `steps ${steps[0]} to ${steps[1]}`;
-  const node = job.ranks.find((item) => item.rank === rank)?.node ?? null;
+  const own = useAnswer<Schemas["MatrixAnswer"]>(cellPath(job.job, "self_time", selected, true)).value.value;
+  const node = own?.rows[0]?.nodes[0] ?? null;
   const incident = job.incidents.find((item) => item.rank === rank && (item.began_at ?? NO_MOMENT) <= (at ?? NO_MOMENT));
   return (
     <section class="panel stack" aria-label={`Rank ${rank}`} id="drawer">
@@ -49,11 +50,16 @@ export function Drawer({ job, selected, onClose }: DrawerProps) {
   );
 }
 
+/** Returns the path of a rank's time in the steps of the cell, or of all ranks' time. */
+function cellPath(job: string, metric: string, { rank, steps }: Selected, isOwn: boolean): string {
+  const window = `from_step=${steps[0]}&to_step=${steps[1]}&columns=1&rows=512`;
+  const ranks = isOwn ? `&first=${rank}&last=${rank}` : "";
+  return `/v1/jobs/${encodeURIComponent(job)}/matrix?metric=${metric}&${window}${ranks}`;
+}
+
 function Phase({ job, metric, selected }: { job: string; metric: string; selected: Selected }) {
-  const window = `from_step=${selected.steps[0]}&to_step=${selected.steps[1]}&columns=1&rows=512`;
-  const path = `/v1/jobs/${encodeURIComponent(job)}/matrix?metric=${metric}&${window}`;
-  const own = useAnswer<Schemas["MatrixAnswer"]>(`${path}&first=${selected.rank}&last=${selected.rank}`).value.value;
-  const all = useAnswer<Schemas["MatrixAnswer"]>(path).value.value;
+  const own = useAnswer<Schemas["MatrixAnswer"]>(cellPath(job, metric, selected, true)).value.value;
+  const all = useAnswer<Schemas["MatrixAnswer"]>(cellPath(job, metric, selected, false)).value.value;
   if (!own || !all) return null;
   const value = own.seconds[0]?.[0] ?? null;
   const peers = all.rows.flatMap(({ first, last }, index) => {

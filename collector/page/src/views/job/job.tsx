@@ -35,7 +35,7 @@ const SLOW_FIGURES_MS = 30_000;
 /** The page of a job. */
 export function Job({ name }: ViewProps) {
   const again = useSignal(0);
-  const path = `/v1/jobs/${encodeURIComponent(name)}${again.value ? `?again=${again.value}` : ""}`;
+  const path = `/v1/jobs/${encodeURIComponent(name)}?ranks=none${again.value ? `&again=${again.value}` : ""}`;
   const asked = useRef(0);
   const answer = useAnswer<Answer>(path, {
     topic: `job:${name}`,

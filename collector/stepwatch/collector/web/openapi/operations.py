@@ -51,7 +51,7 @@ _TRACE = "/v1/profiles/{profile}/traces/{rank}"
 OPERATIONS = (
     Operation("POST", "/v1/segments", profiles.SegmentsAnswer, body=SEGMENTS),
     Operation("GET", "/v1/jobs", job.JobsAnswer),
-    Operation("GET", _JOB, job.JobAnswer),
+    Operation("GET", _JOB, job.JobAnswer, requests.JobQuery),
     Operation("GET", f"{_JOB}/heatmap", job.HeatmapAnswer, requests.HeatmapQuery),
     Operation("GET", f"{_JOB}/collectives", CollectivesAnswer),
     Operation("GET", f"{_JOB}/slis", slo.JobSlisAnswer),

@@ -11,7 +11,7 @@ from stepwatch.collector.store.response.silences import LONGEST_SECONDS
 from stepwatch.collector.web.fleet.search import MOST_CHARACTERS
 from stepwatch.collector.web.history.asked import LEAST_POINTS, MOST_METRICS, MOST_POINTS
 from stepwatch.collector.web.history.matrix import BY, MOST_COLUMNS, MOST_ROWS
-from stepwatch.collector.web.job_view import HEATMAP_METRICS
+from stepwatch.collector.web.job_view import HEATMAP_METRICS, LISTED_RANKS
 from stepwatch.collector.web.live.topics import MOST_TOPICS
 from stepwatch.collector.web.nodes_view import MOST_NODES
 from stepwatch.signals.names import FindingKind
@@ -23,6 +23,13 @@ from .nodes import HealthWord
 
 By = Annotated[str, Field(max_length=80)]
 """The author of a change."""
+
+
+class JobQuery(TypedDict):
+    """Parameters of a job."""
+
+    ranks: NotRequired[Annotated[str, OneOf(LISTED_RANKS)]]
+    """Which ranks are listed; the first ones without it."""
 
 
 class HeatmapQuery(TypedDict):
