@@ -82,6 +82,8 @@ FLEET_VIEWS = {
     "slos": ("/slos", "main table"),
     "compare": ("/compare?job=finetuning-007&job=finetuning-010", ".track"),
     "reports": ("/reports", "main table"),
+    "sweeps": ("/sweeps?match=finetuning", "main table"),
+    "self": ("/self", "main h1"),
 }
 SCENES: dict[str, Scene] = {
     "job-with-incident": job_with_incident,

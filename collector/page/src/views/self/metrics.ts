@@ -1,4 +1,5 @@
 /** The collector's own metrics, from Prometheus text. Pure. */
+import { counted } from "../../words/quantities";
 
 /** A sample: its labels, and its value. */
 export interface Sample {
@@ -49,7 +50,7 @@ const CHECKS: readonly (readonly [string, number, (value: number) => string, str
   ["notices_given_up", 0, (count) => `${count} notices of a day were given up: no person was paged for them`, "stepwatch incidents"],
   ["segments_unreadable_total", 0, (count) => `${count} stored segments could not be read`, "stepwatch store verify"],
   ["object_failures_total", 0, (count) => `The place of payloads did not answer ${count} times`, "stepwatch store verify"],
-  ["jobs_capped", 0, (count) => `${count} jobs are left out of the metrics`, "stepwatch collector --help"],
+  ["jobs_capped", 0, (count) => `${counted(count, "job")} left out of the metrics: at most 500 have series`, "stepwatch collector --help"],
 ];
 
 /** Returns what is wrong with the collector itself. */
