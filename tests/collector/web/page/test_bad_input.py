@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,12 +13,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment
 from tests.bench.page import send_run
 from tests.browser import Visitor
-from tests.collector.made import body, run_segments, segment
+from tests.collector.made import run_segments, segment
 from tests.collector.process import Process
 from tests.collector.state.trackers.metrics.test_metrics import metric_rows, name_rows
 from tests.collector.web.history.test_collector import AHEAD, HOUR_NS, STEPS, hard_run
@@ -116,15 +116,15 @@ def test_many_ranks_and_many_steps(collector: Process, visitor: Visitor) -> None
     send_run(collector.url, "long", MANY_STEPS)
     page = looked(visitor, collector.url, "long")
     expect(page.locator("#cell")).to_contain_text("by rank")
-    began = time.time_ns() - 10 * NANOSECONDS
-    excess = {(5000, "forward"): 0.2}
-    for item in run_segments(6, MANY_RANKS, 1.0, excess, job="wide"):
-        collector.send(body([item._replace(clock=ClockPair(0, began))])).raise_for_status()
-    until("the steps to arrive", lambda: "wide" in httpx.get(f"{collector.url}/v1/jobs").text)
+    words = [
+        "simulate", "--ranks", str(MANY_RANKS), "--steps", "20", "--speed", "0", "--job", "wide",
+        "--fault", "slow-compute:rank=5000,step=2", "--collector", collector.url,
+    ]  # fmt: skip
+    subprocess.run([sys.executable, "-m", "stepwatch.cli", *words], check=True, timeout=300)
     page = looked(visitor, collector.url, "wide")
     page.locator("canvas.matrix").focus()
     for _ in range(5000 * 64 // MANY_RANKS):
         page.keyboard.press("ArrowDown")
     expect(page.locator("#cell")).to_contain_text("most by rank 5000")
     page.keyboard.press("Enter")
-    expect(page.locator("#drawer")).to_contain_text("node-0")
+    expect(page.locator("#drawer")).to_contain_text("sim-00625")
