@@ -90,8 +90,8 @@ def _small(kind: Any) -> Any:
     """Makes what is asked for no more than one node."""
     original = kind.__new__
 
-    def one_per_page(cls: Any, states: Any, after: str, limit: int) -> Any:
-        return original(cls, states, after, 1)
+    def one_per_page(cls: Any, states: Any, after: str, limit: int, *others: Any) -> Any:
+        return original(cls, states, after, 1, *others)
 
     return one_per_page
 

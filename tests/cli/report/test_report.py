@@ -61,7 +61,7 @@ def test_all_of_the_allocation_is_in_the_report(
     share = total["seconds"]["productive"] / total["allocated_seconds"]
     assert total["productive_ratio"] == pytest.approx(share)
     assert [incident["kind"] for incident in document["incidents"]] == ["straggler"]
-    assert "cost" not in document["jobs"][0]
+    assert document["jobs"][0]["cost"] is None, "nothing has a rate"
 
 
 def test_slos_stand_in_the_report_by_class_with_their_trend(

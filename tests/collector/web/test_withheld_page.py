@@ -17,8 +17,8 @@ REASON = "ValueError: rows do not fit"
 
 
 def answer(page: Page, path: str, document: object) -> None:
-    """Let the collector answer `path` with a document of ours."""
-    page.route(f"**{path}", lambda route: route.fulfill(json=document))
+    """Let the collector answer `path`, with or without a query, with a document of ours."""
+    page.route(f"**{path}*", lambda route: route.fulfill(json=document))
 
 
 def test_what_is_old_says_so_and_does_not_look_well(collector: Process, visitor: Visitor) -> None:

@@ -24,6 +24,7 @@ from tests.waiting import until
 
 LINKS = "https://stepwatch.example"
 JOB_PAGE, RUNBOOK = f"{LINKS}/jobs/llama", f"{LINKS}/runbooks/TrainingHang?incident={HANG.id}"
+INCIDENT_PAGE = f"{LINKS}/incidents/{HANG.id}"
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_pagerduty(opened: Store, tmp_path: Path) -> None:
     )
     assert payload["custom_details"]["impact"] == "100% of throughput lost"
     assert HANG.id in payload["custom_details"]["command"]
-    assert [link["href"] for link in opening["links"]] == [JOB_PAGE, RUNBOOK]
+    assert [link["href"] for link in opening["links"]] == [INCIDENT_PAGE, JOB_PAGE, RUNBOOK]
     assert "payload" not in ending and ending["event_action"] == "resolve"
 
 

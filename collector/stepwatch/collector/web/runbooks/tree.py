@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-
-from markdown_it import MarkdownIt
-from markdown_it.tree import SyntaxTreeNode
+from typing import TYPE_CHECKING
 
 from stepwatch.collector.web.schema.runbook import RunbookNode, RunbookSection
+
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
 
 _PLAIN = {"softbreak": " ", "hardbreak": "\n"}
 _KINDS = {
@@ -29,6 +30,10 @@ def sections_of(text: str) -> list[RunbookSection]:
 
     The page's own heading is left out. Raw HTML is text.
     """
+    # Verbs that read a runbook's commands work without the collector's packages.
+    from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
+
     sections: list[RunbookSection] = [{"title": "", "nodes": []}]
     for node in SyntaxTreeNode(MarkdownIt("commonmark", {"html": False}).parse(text)).children:
         if node.type == "heading" and node.tag == "h2":
