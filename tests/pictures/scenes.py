@@ -80,6 +80,7 @@ FLEET_VIEWS = {
     "fleet": ("/", "#jobs tbody tr"),
     "job-16384": ("/jobs/pretraining-405b", "canvas.matrix"),
     "slos": ("/slos", "main table"),
+    "slo": ("/slos?job=finetuning-007&name=goodput", "main h1"),
     "compare": ("/compare?job=finetuning-007&job=finetuning-010", ".track"),
     "reports": ("/reports", "main table"),
     "sweeps": ("/sweeps?match=finetuning", "main table"),

@@ -35,6 +35,11 @@ def main(folder: Path) -> None:
             f"/runbooks/TrainingStraggler?incident={incident}": "#page h1",
             "/nodes": "main h1",
             "/slos": "#slos tbody tr",
+            f"/slos?job={JOB}&name=goodput": "#eaten .shares",
+            f"/compare?job={JOB}": "#curves canvas",
+            "/reports?days=28": "#days .columns",
+            f"/sweeps?match={JOB[:4]}": "#trials tbody tr",
+            "/self": "#received tbody tr",
         }
         with opened_browser() as browser:
             said = {path: _errors(browser, collector, path, places[path]) for path in places}
