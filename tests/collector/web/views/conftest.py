@@ -5,25 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
 
-from tests.browser import Visitor, opened_browser
 from tests.collector.process import Process
 
 from .runs import FACTS, OTHER, send_hours
-
-
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    with opened_browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def visitor(browser: Browser) -> Iterator[Visitor]:
-    opened = Visitor(browser)
-    yield opened
-    opened.page.close()
 
 
 @pytest.fixture(scope="package")

@@ -12,6 +12,7 @@ import "./fleet.css";
 import { Rows } from "./rows";
 import { sentenceOf } from "./sentence";
 import { Toolbar } from "./toolbar";
+import { FigureList } from "../shared/figures";
 
 /** All jobs. */
 export function Fleet() {
@@ -87,14 +88,7 @@ function Figures({ lines }: { lines: readonly Line[] }) {
     [number(pages, 0), pages === 1 ? "page this week" : "pages this week"],
   ] as const;
   return (
-    <dl class="figures" id="figures">
-      {strip.map(([value, words]) => (
-        <div key={words}>
-          <dd class={value === UNKNOWN ? "quiet" : undefined}>{value}</dd>
-          <dt>{words}</dt>
-        </div>
-      ))}
-    </dl>
+    <FigureList id="figures" figures={strip} />
   );
 }
 

@@ -1,6 +1,7 @@
 /** The figures of a job that people say aloud, with what they are compared with. */
 import type { Schemas } from "../../api/types";
 import { money, number, percent, seconds, short, span } from "../../words/quantities";
+import { FigureList } from "../shared/figures";
 
 type Job = Schemas["JobAnswer"];
 type Figure = [value: string, words: string];
@@ -36,14 +37,5 @@ function checkpointOf(job: Job, now: number): Figure[] {
 
 /** The figures as a list. */
 export function Figures({ job }: { job: Job }) {
-  return (
-    <dl class="figures">
-      {figuresOf(job, job.as_of ?? Date.now() / 1000).map(([value, words]) => (
-        <div key={words}>
-          <dd>{value}</dd>
-          <dt>{words}</dt>
-        </div>
-      ))}
-    </dl>
-  );
+  return <FigureList figures={figuresOf(job, job.as_of ?? Date.now() / 1000)} />;
 }

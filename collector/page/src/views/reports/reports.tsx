@@ -6,6 +6,7 @@ import { useTitle } from "../../app/title";
 import { Columns } from "../../charts/stacked_bars";
 import { CAUSES } from "../../theme/colours";
 import { deviceTime, money, number, percent, short } from "../../words/quantities";
+import { FigureList } from "../shared/figures";
 import { Loaded } from "../shared/loading";
 import { Moment } from "../shared/moment";
 import { State } from "../shared/state";
@@ -85,14 +86,7 @@ function Figures({ report }: { report: Report }) {
   ] as const;
   return (
     <section class="panel" aria-label="Figures">
-      <dl class="figures first">
-        {figures.map(([value, words]) => (
-          <div key={words}>
-            <dd>{value}</dd>
-            <dt>{words}</dt>
-          </div>
-        ))}
-      </dl>
+      <FigureList figures={figures} isFirstLarge />
       {!total.cost && <p class="quiet small">Prices need a rate for each day and class: start the collector with --rates FILE.</p>}
     </section>
   );

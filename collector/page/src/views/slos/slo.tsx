@@ -9,6 +9,7 @@ import { StackedBar } from "../../charts/stacked_bars";
 import type { TrackData } from "../../charts/track_data";
 import { CAUSES } from "../../theme/colours";
 import { deviceTime, money, number, percent } from "../../words/quantities";
+import { FigureList } from "../shared/figures";
 import { Loaded } from "../shared/loading";
 import { Moment } from "../shared/moment";
 import { Plot } from "../shared/plot";
@@ -98,14 +99,7 @@ function Figures({ slo }: { slo: Slo }) {
   ];
   return (
     <section class="panel" aria-label="Figures">
-      <dl class="figures first">
-        {figures.map(([value, words]) => (
-          <div key={words}>
-            <dd>{value}</dd>
-            <dt>{words}</dt>
-          </div>
-        ))}
-      </dl>
+      <FigureList figures={figures} isFirstLarge />
       <p class="quiet small">
         Window: {slo.window}
         {slo.window_begins_at !== null && (

@@ -6,6 +6,7 @@ import { useTitle } from "../../app/title";
 import { deviceTime, formatOf, money, number, short, UNKNOWN } from "../../words/quantities";
 import { comparePath } from "../compare/state";
 import { labelOf } from "../job/tracks";
+import { FigureList } from "../shared/figures";
 import { Loaded } from "../shared/loading";
 import { State } from "../shared/state";
 import { Table } from "../shared/table";
@@ -121,14 +122,7 @@ function Figures({ trials, best, words, value }: { trials: readonly Trial[]; bes
   ];
   return (
     <section class="panel" aria-label="Figures">
-      <dl class="figures first">
-        {figures.map(([figure, meaning]) => (
-          <div key={meaning}>
-            <dd>{figure}</dd>
-            <dt>{meaning}</dt>
-          </div>
-        ))}
-      </dl>
+      <FigureList figures={figures} isFirstLarge />
       {best && (
         <p class="quiet small" id="best">
           Best trial: <a href={jobPath(best.job)}>{best.job}</a>
