@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
@@ -64,14 +64,26 @@ def tracking(collector: Process, to: str) -> Iterator[subprocess.Popen[str]]:
         process.stderr.close()
 
 
-def track_with_kills(collector: Process, to: str, kills: int, seed: int) -> None:
-    """Kill the command at random moments while the job goes on; start it again each time."""
+def track_with_kills(
+    collector: Process, to: str, written: Callable[[], int], kills: int, seed: int
+) -> None:
+    """Kill the command at random moments while the job goes on; start it again each time.
+
+    Each time it writes at least once: `written` returns the number of points so far.
+    """
     generator = random.Random(seed)
     edges = [100 * number // (kills + 1) // 5 * 5 for number in range(kills + 2)]
     for first, last in itertools.pairwise(edges):
+        before = written()
         with tracking(collector, to) as process:
-            for step in range(first, last, 5):
+            send_steps(collector, first, first + 5)
+            _until_more(written, before)
+            for step in range(first + 5, last, 5):
                 send_steps(collector, step, step + 5)
                 time.sleep(generator.uniform(0.0, 0.5))
             assert process.poll() is None, "it runs until the kill"
     track_once(collector, to)
+
+
+def _until_more(written: Callable[[], int], before: int) -> None:
+    until("the command to write", lambda: written() > before)
