@@ -153,12 +153,14 @@ def test_the_page_shows_curves_and_incident_in_a_browser(page_site: Site, tmp_pa
         page.on("pageerror", lambda error: failures.append(error))
         page.goto(f"{page_site.url}/jobs/demo")
         page.wait_for_selector("canvas.matrix")
-        sentence = page.locator(".verdict h1").inner_text()
+        verdict = page.locator(".verdict").inner_text()
         tracks = page.locator(".track").count()
         page.screenshot(path=tmp_path / "job.png", full_page=True)
         browser.close()
     assert tracks >= 3, "loss, step time, and where device-time goes"
-    assert re.search("slower since .*: rank 1 on .* is slow in forward since step 14", sentence)
+    assert verdict.startswith(f"Finished at step {SLOWED_STEPS - 1}")
+    words = "the costliest: .* slower since .*: rank 1 on .* is slow in forward since step 14"
+    assert re.search(words, verdict)
     assert [message.text for message in messages if message.type == "error"] == []
     assert failures == []
     assert (tmp_path / "job.png").stat().st_size > 10_000

@@ -72,7 +72,14 @@ export function verdictOf(job: Job): Verdict {
     return { tone, sentence: incidentSentence(worst), detail: incidentDetail(worst), incident: worst };
   }
   const [tone, sentence] = withoutIncident(job);
-  return { tone, sentence, detail: job.reason ?? "", incident: null };
+  return { tone, sentence, detail: job.reason ?? past(job), incident: null };
+}
+
+/** Returns what happened before, in words; empty without any incident. */
+function past(job: Job): string {
+  const over = job.incidents.filter((incident) => incident.state !== "merged");
+  const [costliest] = over.sort((one, other) => (other.device_seconds_lost ?? 0) - (one.device_seconds_lost ?? 0));
+  return costliest ? `${counted(over.length, "incident")} before; the costliest: ${incidentSentence(costliest)}` : "";
 }
 
 function stale(job: Job, worst: Incident | null): Verdict {
