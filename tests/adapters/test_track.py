@@ -56,7 +56,8 @@ def test_mlflow_has_each_step_once_and_a_note(collector: Process, run: Any) -> N
 
 
 def test_mlflow_goes_on_after_kills(collector: Process, run: Any) -> None:
-    track_with_kills(collector, f"mlflow:{run.info.run_id}", kills=3, seed=2)
+    to = f"mlflow:{run.info.run_id}"
+    track_with_kills(collector, to, lambda: len(steps(run)), kills=3, seed=2)
     written = steps(run)
     assert written == sorted(set(written)) and written[-1] == 99
     assert [note for note in notes(run) if "straggler, rank 2" in note]
