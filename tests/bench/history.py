@@ -19,7 +19,8 @@ from stepwatch.collector.state.trackers.metrics.names import MetricName
 from stepwatch.collector.state.trackers.steps.dropped_curves import PACE, SPANS, DroppedCurves
 from stepwatch.collector.web.history.asked import Range
 from stepwatch.collector.web.history.curves import Curves, Run, curves_of
-from stepwatch.collector.web.history.matrix import Planes, Window, matrix_document
+from stepwatch.collector.web.history.matrix import Window, matrix_document
+from stepwatch.collector.web.history.matrix.planes import Planes
 from stepwatch.collector.web.history.numbers import document_text
 from stepwatch.collector.web.history.paces import Pace
 from stepwatch.collector.web.history.series import series_document

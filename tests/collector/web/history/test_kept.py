@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 from stepwatch.collector.runtime.views import Published
 from stepwatch.collector.web.history.kept import Kept
 
@@ -21,6 +24,25 @@ def test_a_value_is_made_once_for_each_published_state() -> None:
         "a 1", "a 1", "b 1", "a 2", "a 2",
     ]  # fmt: skip
     assert made == [("a", 1), ("b", 1), ("a", 2)]
+
+
+def test_threads_with_the_same_question_share_one_making() -> None:
+    kept: Kept[str] = Kept(100, len)
+    made, begun = [], threading.Barrier(8)
+
+    def make() -> str:
+        made.append(threading.get_ident())
+        threading.Event().wait(0.05)
+        return "a"
+
+    def get() -> str:
+        begun.wait()
+        return kept.get("question", Published(None, 0.0, 1), make)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(get) for _ in range(8)]
+        assert [answer.result() for answer in answers] == ["a"] * 8
+    assert len(made) == 1
 
 
 def test_the_oldest_values_go_and_keys_count() -> None:

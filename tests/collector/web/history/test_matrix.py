@@ -15,15 +15,15 @@ from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.snapshot import put_together, taken_apart
 from stepwatch.collector.state.tracker import Received
-from stepwatch.collector.web.history import matrix
 from stepwatch.collector.web.history.matrix import (
     MATRICES,
     SHARED_MATRICES,
-    Planes,
     Window,
     matrix_document,
-    read_planes,
+    shared,
 )
+from stepwatch.collector.web.history.matrix.planes import Planes
+from stepwatch.collector.web.history.matrix.shared import read_planes
 from stepwatch.collector.web.history.numbers import document_text
 from stepwatch.signals.records import Kind
 from tests.collector.made import EPOCH, JOB, segment, state_rows, step_rows
@@ -94,18 +94,32 @@ def test_each_cell_is_the_largest_of_its_bin(
 
 
 def test_another_collector_reads_ranks_in_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix, "SHARED_CELLS", 8)
+    monkeypatch.setattr(shared, "SHARED_CELLS", 8)
     values = np.arange(16).reshape(2, 8) % 7
     held = planes_of(values)
-    shared = read_planes(SHARED_MATRICES["step"].finish(held))
-    assert shared.seconds.shape == (2, 4)
+    binned = read_planes(SHARED_MATRICES["step"].finish(held))
+    assert binned.seconds.shape == (2, 4)
     for by in ("rank", "node"):
-        assert shown(shared, by, rows=2)["seconds"] == shown(held, by, rows=2)["seconds"]
-        assert shown(shared, by, rows=2)["slowest"] == shown(held, by, rows=2)["slowest"]
-    single = shown(shared)
+        assert shown(binned, by, rows=2)["seconds"] == shown(held, by, rows=2)["seconds"]
+        assert shown(binned, by, rows=2)["slowest"] == shown(held, by, rows=2)["slowest"]
+    single = shown(binned)
     assert [row["words"] for row in single["rows"]] == [
         "ranks 0 to 1", "ranks 2 to 3", "ranks 4 to 5", "ranks 6 to 7",
     ]  # fmt: skip
+
+
+def test_a_bin_of_ranks_never_gives_one_node_the_seconds_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shared, "SHARED_CELLS", 4)
+    held = planes_of([range(9)], node=[0, 0, 0, 1, 1, 1, 2, 2, 2])
+    binned = read_planes(SHARED_MATRICES["step"].finish(held))
+    assert binned.seconds.shape[1] < 9
+    for name in ("seconds", "slowest", "rows"):
+        assert shown(binned, "node")[name] == shown(held, "node")[name]
+    mixed = read_planes(SHARED_MATRICES["step"].finish(planes_of([range(9)], [0, 1, 2] * 3)))
+    (row,) = shown(mixed, "node")["rows"]
+    assert row["words"] == "unknown", "each bin holds ranks of several nodes"
 
 
 def test_ranks_are_known_over_the_whole_attempt() -> None:

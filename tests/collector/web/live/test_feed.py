@@ -85,6 +85,20 @@ def test_a_quarantined_job_says_so_and_a_released_one_is_gone(
     assert feed.read(FLEET).gone == []
 
 
+@pytest.mark.parametrize("is_fleet", [False, True])
+def test_a_followed_job_that_does_not_exist_is_gone_once_until_it_reports(
+    service: Service, clock: HandClock, *, is_fleet: bool
+) -> None:
+    feed, topics = Feed(service), FOLLOWED._replace(fleet=is_fleet)
+    assert [feed.read(topics).gone for _ in range(3)] == [[JOB], [], []]
+    service.receive(body(RUN[:2]))
+    evaluated(service, clock)
+    news = feed.read(topics)
+    assert fields(news)["step"] == 9 and not news.gone
+    service.state.release(JOB)
+    assert [feed.read(topics).gone for _ in range(2)] == [[JOB], []]
+
+
 @pytest.mark.parametrize("topics", [FLEET, FOLLOWED])
 def test_a_job_of_another_collector_is_told_too(
     store: Store, clock: HandClock, topics: Topics

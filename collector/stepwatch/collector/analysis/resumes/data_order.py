@@ -1,7 +1,6 @@
-"""Whether the order of the data continues across a resume, or begins again.
+"""The order of the data at a resume: whether it continues, or begins again.
 
-The position is what the trainer records in a step: `sample`, `shard` and `epoch`. Each counts by
-its number of values in the step, the least and the greatest one.
+A trainer records the data's position in each step as the metrics `sample`, `shard` and `epoch`.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ SAMPLE = "sample"
 POSITIONS = (SAMPLE, "shard", "epoch")
 """Names of the metrics."""
 _Position = dict[str, tuple[int, float, float]]
+"""A step's position by metric: number of finite values, least and greatest value."""
 
 
 class DataOrder(StrEnum):
@@ -31,9 +31,11 @@ class DataOrder(StrEnum):
 
 
 def data_order(resume: Resume) -> DataOrder:
-    """Return whether the first positions follow the earlier run's, or are the job's first ones.
+    """Return the order of the data, from the positions before and after a resume.
 
-    An epoch alone shows a restart, but no continuation: its order may have begun again.
+    The order continues if the run's first positions follow the earlier run's positions. It
+    restarted if they equal the job's first positions. An epoch alone cannot show a continuation:
+    the samples within the epoch may have begun again.
     """
     after = {step + resume.shift: at for step, at in _first(resume.attempt).items()}
     if not after:
@@ -49,10 +51,10 @@ def data_order(resume: Resume) -> DataOrder:
 
 
 def _follows(after: dict[int, _Position], run: Attempt) -> bool | None:
-    """Return whether positions equal those of an earlier run, or come next; None if unknown.
+    """Return whether a run's first positions follow an earlier run's; None if unknown.
 
-    An earlier run read the samples 0, 8, 16 in the steps 0, 1, 2. A resume at step 1 that reads 8
-    follows, one that reads 0 does not. So does a resume at step 3 that reads 24.
+    An earlier run reads the samples 0, 8, 16 in the steps 0, 1, 2. True: a resume reads sample 8
+    in step 1, or sample 24 in step 3. False: a resume reads sample 0 in step 1.
     """
     before = _newest(run)
     same = [step for step in after if step in before and _are_complete(after[step], before[step])]
@@ -74,14 +76,14 @@ def _follows(after: dict[int, _Position], run: Attempt) -> bool | None:
 
 
 def _went_back(after: _Position, before: _Position) -> bool:
-    """Return whether no number of a position is greater than before, and one is less."""
+    """Return whether at least one metric of the position decreased, and none increased."""
     common = after.keys() & before.keys()
     changes = [after[name][1] - before[name][1] for name in common]
     return bool(changes) and max(changes) <= 0 and min(changes) < 0
 
 
 def _restarts(after: dict[int, _Position], resume: Resume) -> bool:
-    """Return whether the positions are those of the job's first steps."""
+    """Return whether the positions equal the positions of the job's first steps."""
     begins = _first(resume.oldest)
     if resume.oldest is resume.attempt or not begins:
         return False
@@ -91,7 +93,7 @@ def _restarts(after: dict[int, _Position], resume: Resume) -> bool:
 
 
 def _are_complete(one: _Position, other: _Position) -> bool:
-    """Return whether as many ranks reported one position as the other."""
+    """Return whether equally many ranks reported both positions."""
     return all(one[name][0] == other[name][0] for name in one.keys() & other.keys())
 
 

@@ -37,8 +37,8 @@ from .matrix import (
     SHARED_MATRICES,
     Window,
     matrix_document,
-    read_planes,
 )
+from .matrix.shared import read_planes
 from .numbers import document_text
 from .series import series_document
 from .spent import SHARED_SPENT, SPENT, read_spent, spent_document

@@ -1,11 +1,11 @@
-"""Reads the jobs that streams ask for, and tells what changed since the previous reading."""
+"""Reads the jobs that streams ask for, and returns the changes since the previous reading."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,9 +24,9 @@ from .topics import Topics
 SOON_SECONDS = 1.0
 """Shortest time between two events of a job in the list."""
 QUIET_SECONDS = 10.0
-"""The same while only figures moved that move with each step.
+"""Shortest time between two events of a job if only `FIGURES` changed.
 
-A tab with 20 running jobs then reads about 100 kB a minute.
+With it a tab with 20 running jobs reads about 100 kB a minute.
 """
 FIGURES = frozenset(
     {"step", "newest_record_at", "slos", "pace", "goodput", "cost_today", "verified_checkpoint"}
@@ -40,36 +40,46 @@ class Feed:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._documents: dict[str, dict[str, Any]] = {}
-        """The newest documents by job, as they were last told."""
+        """The list entry in each job's newest event."""
         self._told_s: dict[str, float] = {}
+        """The moment of each job's newest event, monotonic seconds."""
         self._pulses: dict[str, tuple[int, Pulse]] = {}
-        """The newest pulse by job followed and evaluated here, with the version it describes."""
+        """The newest version and pulse of the followed jobs that this collector evaluates."""
         self._facts: dict[str, dict[str, Any]] = {}
-        """The newest facts by job followed and evaluated elsewhere."""
+        """The newest facts of the followed jobs that another collector evaluates."""
+        self._absent = frozenset[str]()
+        """Topics of the newest reading without such a job."""
         self._parsed: dict[str, tuple[Published, dict[str, Any]]] = {}
         self._others: list[Published] = []
         self._next_others_s = -math.inf
 
     @property
     def size(self) -> int:
-        """Number of jobs that were told."""
+        """Number of jobs with an event."""
         return len(self._documents)
 
     def read(self, topics: Topics) -> News:
-        """Read the jobs of some topics; return what changed."""
+        """Read the jobs of some topics; return the changes."""
         lines = self._lines(topics)
         now = self._monotonic()
         changes = [change for job in lines if (change := self._change(job, lines[job], now))]
-        known = self._documents.keys() if topics.fleet else topics.jobs
-        gone = [job for job in known if job not in lines]
-        for job in gone:
-            self._documents.pop(job, None)
-            self._told_s.pop(job, None)
+        gone = self._gone(topics, lines.keys())
         followed = frozenset(topics.jobs & lines.keys())
         return News(changes, dict(self._pulse_texts(followed, lines)), gone, followed)
 
+    def _gone(self, topics: Topics, known: Set[str]) -> list[str]:
+        """Return the jobs that are not in the list any more, and unknown topics; each once."""
+        told = self._documents.keys() if topics.fleet else frozenset[str]()
+        absent = (told | topics.jobs) - known
+        for job in absent:
+            self._documents.pop(job, None)
+            self._told_s.pop(job, None)
+        gone = sorted(absent - self._absent)
+        self._absent = frozenset(topics.jobs - known)
+        return gone
+
     def _lines(self, topics: Topics) -> dict[str, dict[str, Any]]:
-        """Return the list entries by job: of those evaluated here, elsewhere, and not at all."""
+        """Return the list entries by job, also of jobs that no collector evaluates."""
         service = self._service
         names = None if topics.fleet else topics.jobs
         lines: dict[str, dict[str, Any]] = {}
@@ -82,7 +92,7 @@ class Feed:
         return lines if names is None else {job: lines[job] for job in names & lines.keys()}
 
     def _of_this_one(self, answers: Mapping[str, Published]) -> dict[str, dict[str, Any]]:
-        """Return the documents by job; an answer that is not renewed is parsed once."""
+        """Return the list entries by job; each published answer is parsed once."""
         now = self._service.now()
         parsed = {}
         for job, published in answers.items():
@@ -98,9 +108,9 @@ class Feed:
         return self._service.clock.monotonic_ns() / NANOSECONDS
 
     def _of_others(self) -> list[Published]:
-        """Return other collectors' answers, at the pace at which they are written.
+        """Return other collectors' answers, read as often as they are written.
 
-        While the store does not answer, the former ones remain, and become stale.
+        While the store does not answer, the previous answers remain, and become stale.
         """
         if self._monotonic() >= self._next_others_s:
             self._next_others_s = self._monotonic() + EVERY_SECONDS
@@ -123,7 +133,7 @@ class Feed:
     def _pulse_texts(
         self, followed: frozenset[str], lines: Mapping[str, dict[str, Any]]
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield the live documents of followed jobs that moved."""
+        """Yield the followed jobs that changed, with their live documents."""
         self._pulses = {job: pulse for job, pulse in self._pulses.items() if job in followed}
         evaluated = self._service.latest(PULSE, followed)
         elsewhere = followed - evaluated.keys()
@@ -146,7 +156,7 @@ class Feed:
 
 
 def _differing(told: dict[str, Any] | None, document: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields with another value than before; a field that is no more becomes null."""
+    """Return the fields with a new value; a field that disappeared becomes null."""
     if told is None:
         told = {}
     names = (told.keys() | document.keys()) - {"job", "as_of"}
@@ -158,7 +168,7 @@ def _differing(told: dict[str, Any] | None, document: dict[str, Any]) -> dict[st
 
 
 def _moved(before: Pulse | None, now: Pulse) -> dict[str, Any]:
-    """Return a live document: facts, changed views, and newer points; empty without a change."""
+    """Return a live document: facts, changed views and new points; empty without a change."""
     if before is None:
         changed = list(VIEWS)
     else:
@@ -170,7 +180,7 @@ def _moved(before: Pulse | None, now: Pulse) -> dict[str, Any]:
 
 
 def _newer_points(before: Pulse | None, now: Pulse) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the points that are new, or changed because more ranks reported, by metric."""
+    """Yield each metric's points that are new, or that changed as more ranks reported."""
     same_run = before is not None and before.attempt == now.attempt
     for name, points in now.points.items():
         newer = points.since(before.points.get(name) if before is not None and same_run else None)
