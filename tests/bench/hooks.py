@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -17,16 +17,15 @@ from stepwatch.hooks.collectives.fsdp2 import TimedCommunication
 from stepwatch.signals import places
 from stepwatch.signals.records import Op
 
+from . import hooks_beside as beside
 from .result import Result, microseconds
 
-PHASES = ("data", "forward", "backward", "optimizer", "other", "eval")
-STEPS = 5_000
+PHASES, STEPS = beside.PHASES, beside.STEPS
 METRICS = {f"metric_{number}": 0.5 * number for number in range(8)}
 
 
 def measure() -> Iterator[Result]:
-    """Measure a step with six phases, the same under other tools, one collective, and the
-    import."""
+    """Measure a step with six phases, its parts and other tools, one collective, and the import."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         os.environ[places.ENV_RING_DIR] = folder
         on = Watch.from_env(job="bench")
@@ -36,7 +35,7 @@ def measure() -> Iterator[Result]:
         yield from _steps(on, off)
         yield _collectives(on, off)
         on.close()
-    yield _import()
+    yield from _import()
 
 
 def _steps(on: Watch, off: Watch) -> Iterator[Result]:
@@ -45,103 +44,48 @@ def _steps(on: Watch, off: Watch) -> Iterator[Result]:
     disabled = microseconds(_watched_steps(off), STEPS) - bare
     yield Result(
         "hooks, per step with 6 phases",
-        f"{cost:.1f} µs",
-        "10 µs",
-        f"switched off {disabled:.1f} µs; {cost / 1e5:.4%} of a 100 ms step",
+        f"{cost:.2f} µs",
+        "7 µs",
+        f"switched off {disabled:.2f} µs; {cost / 1e5:.4%} of a 100 ms step",
     )
     with_metrics = microseconds(_watched_steps(on, METRICS), STEPS) - bare
     yield Result(
         "hooks, 8 metrics in that step",
-        f"{with_metrics - cost:.1f} µs",
+        f"{with_metrics - cost:.2f} µs",
         "2 µs",
         f"{with_metrics / cost:.2f} times the step without them",
     )
-    spans = _opentelemetry_steps() - bare
-    yield _alternative("an OpenTelemetry span per phase, same step", spans, cost)
-    yield _alternative(
-        "torch.profiler, default schedule, same step", _profiled_steps() - bare, cost
-    )
+    for title, spent in beside.measure(on):
+        shown = "not installed" if math.isnan(spent) else f"{spent - bare:.2f} µs"
+        ratio = "" if math.isnan(spent) else f"{(spent - bare) / cost:.2f} times the hooks"
+        yield Result(f"beside it: {title}", shown, "", ratio)
 
 
-def _alternative(title: str, alternative_us: float, ours: float) -> Result:
-    if alternative_us != alternative_us:
-        return Result(title, "not installed", "", "")
-    return Result(
-        title, f"{alternative_us:.1f} µs", "", f"{alternative_us / ours:.0f} times the hooks"
-    )
-
-
-def _opentelemetry_steps() -> float:
-    """Measure a span per step and phase through the SDK's batch processor; the exporter drops
-    all."""
-    try:
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
-    except ImportError:
-        return float("nan")
-
-    class Nowhere:
-        def export(self, _spans: Any) -> Any:
-            return SpanExportResult.SUCCESS
-
-        def shutdown(self) -> None:
-            pass
-
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(Nowhere()))
-    tracer = provider.get_tracer("bench")
-
-    def loop(count: int) -> None:
-        for _ in range(count):
-            with tracer.start_as_current_span("step") as step:
-                for name in PHASES:
-                    with tracer.start_as_current_span(name):
-                        pass
-                step.set_attribute("loss", 1.0)
-
-    spent = microseconds(loop, STEPS // 10)
-    provider.shutdown()
-    return spent
-
-
-def _profiled_steps() -> float:
-    """Measure `record_function` per phase under a running profiler, whose start and stop are
-    untimed."""
-    if importlib.util.find_spec("torch") is None:
-        return float("nan")
-    from torch.profiler import ProfilerActivity, profile, record_function
-
-    with profile(activities=[ProfilerActivity.CPU]) as profiler:
-
-        def loop(count: int) -> None:
-            for _ in range(count):
-                for name in PHASES:
-                    with record_function(name):
-                        pass
-                profiler.step()
-
-        return microseconds(loop, STEPS // 10)
-
-
-def _import() -> Result:
+def _import() -> Iterator[Result]:
     """Measure the best of several fresh interpreters with bytecode, as an installed package has
     it."""
-    command = [sys.executable, "-X", "importtime", "-c", "import numpy, stepwatch.hooks"]
-    line = re.compile(r"\|\s+(\d+) \| (numpy|stepwatch\.hooks)$", re.MULTILINE)
-    times: dict[str, list[int]] = {"numpy": [], "stepwatch.hooks": []}
+    loaded = "torch" if importlib.util.find_spec("torch") is not None else "numpy"
+    program = (
+        f"import gc, time, {loaded}\n{{pause}}\nbegan = time.perf_counter()\n"
+        "import stepwatch.hooks\nprint((time.perf_counter() - began) * 1e3)"
+    )
     environ = {name: os.environ[name] for name in os.environ if name != "PYTHONDONTWRITEBYTECODE"}
+    times: dict[str, list[float]] = {"": [], "gc.disable()": []}
     with tempfile.TemporaryDirectory() as cache:
         environ["PYTHONPYCACHEPREFIX"] = cache
-        for _ in range(8):  # the first one compiles
-            ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
-            for spent, name in line.findall(ended.stderr):
-                times[name].append(int(spent))
-    ours, numpy = (min(times[name]) / 1e3 for name in ("stepwatch.hooks", "numpy"))
-    return Result(
-        "importing stepwatch.hooks, beyond numpy",
+        for _ in range(6):  # the first one compiles
+            for pause, spent in times.items():
+                command = [sys.executable, "-c", program.format(pause=pause)]
+                ended = subprocess.run(
+                    command, env=environ, capture_output=True, text=True, check=True
+                )
+                spent.append(float(ended.stdout))
+    ours, paused = (min(spent) for spent in times.values())
+    yield Result(
+        f"importing stepwatch.hooks, after {loaded}",
         f"{ours:.0f} ms",
-        "50 ms",
-        f"numpy {numpy:.0f} ms",
+        "25 ms",
+        f"{paused:.0f} ms if the trainer has paused the garbage collector",
     )
 
 
@@ -176,29 +120,49 @@ class _NoCollective:
         return None
 
 
+class _PlainWrapper:
+    """Calls another object and does nothing else."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __call__(self, output_tensor: Any, input_tensor: Any, group: Any) -> Any:
+        return self._inner(output_tensor, input_tensor, group)
+
+
+class _Parameters:
+    """Replaces FSDP2's parameter group, which holds its communication objects."""
+
+    _all_gather_comm: Any = None
+
+
 def _collectives(on: Watch, off: Watch) -> Result:
-    tensor = _Tensor()
     inner = _NoCollective()
-
-    def loop(call: Any) -> Callable[[int], None]:
-        def turns(count: int) -> None:
-            for _ in range(count):
-                call(tensor, tensor, None)
-
-        return turns
-
-    bare = microseconds(loop(inner), STEPS)
-    cost = (
-        microseconds(loop(TimedCommunication(on.instruments, inner, Op.ALL_GATHER, ())), STEPS)
-        - bare
-    )
-    disabled = (
-        microseconds(loop(TimedCommunication(off.instruments, inner, Op.ALL_GATHER, ())), STEPS)
-        - bare
+    bare = microseconds(_calls(inner), STEPS)
+    plain = microseconds(_calls(_PlainWrapper(inner)), STEPS) - bare
+    cost, disabled = (
+        microseconds(_calls(_timed(watch, inner)), STEPS) - bare for watch in (on, off)
     )
     return Result(
         "hooks, per collective (FSDP2 path)",
-        f"{cost:.1f} µs",
-        "3 µs",
-        f"switched off {disabled:.1f} µs; 3.4-5.6 µs for plain Python hooks",
+        f"{cost:.2f} µs",
+        "1.5 µs",
+        f"switched off {disabled:.2f} µs; a wrapper that only calls {plain:.2f} µs",
     )
+
+
+def _timed(watch: Watch, inner: Any) -> TimedCommunication:
+    parameters = _Parameters()
+    timed = TimedCommunication(watch.instruments, inner, Op.ALL_GATHER, parameters)
+    parameters._all_gather_comm = timed
+    return timed
+
+
+def _calls(call: Any) -> Callable[[int], None]:
+    tensor = _Tensor()
+
+    def turns(count: int) -> None:
+        for _ in range(count):
+            call(tensor, tensor, None)
+
+    return turns

@@ -5,20 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from stepwatch.signals.names import Cause
-from stepwatch.signals.secrets import known_secrets, without_secrets
-
 _MOST_WORDS = 4096
 """Most characters of an exception to read: a record holds fewer."""
 _MOST_LINKED = 16
-_EXHAUSTED = (
-    Cause.DISK_FULL,
-    Cause.FILE_LIMIT,
-    Cause.HOST_MEMORY,
-    Cause.DEVICE_MEMORY,
-    Cause.SHARED_MEMORY,
-)
-"""An exhausted resource is the cause, even if a later exception hides it."""
 
 _TRANSPORTS = ("gloo", "nccl", "tcpstore", "dist")
 """Words of which a lost rank's error holds one: its backend, or the name of torch's exception."""
@@ -32,14 +21,17 @@ def words_of(failure: BaseException) -> str:
     puts all ranks' tracebacks into its own exception's text, and a pipeline's schedule raises
     `[Stage 1] failed to run forward` from Gloo's `Connection reset by peer`.
     """
+    # Secrets and patterns are imported only when a rank or a save fails: they cost milliseconds.
+    from stepwatch.signals.secrets import known_secrets, without_secrets
+
     hidden = _hidden_cause(failure)
     text = hidden if hidden is not None else _line(failure)
     return without_secrets(text, known_secrets(os.environ))
 
 
 def _hidden_cause(failure: BaseException) -> str | None:
-    # Imported only when a rank fails: its patterns take a while to compile.
     from stepwatch.signals.exits import Weight, explain
+    from stepwatch.signals.names import Cause
 
     chain = list(_chain(failure))
     lines = [line.strip() for linked in chain for line in _line(linked).splitlines() if line]
@@ -47,7 +39,15 @@ def _hidden_cause(failure: BaseException) -> str | None:
     if explained is None or explained.pattern.weight is Weight.GENERAL:
         return None
     if explained.pattern.weight is Weight.SPECIFIC:
-        return explained.line if explained.pattern.cause in _EXHAUSTED else None
+        # An exhausted resource is the cause, even if a later exception hides it.
+        exhausted = (
+            Cause.DISK_FULL,
+            Cause.FILE_LIMIT,
+            Cause.HOST_MEMORY,
+            Cause.DEVICE_MEMORY,
+            Cause.SHARED_MEMORY,
+        )
+        return explained.line if explained.pattern.cause in exhausted else None
     # A lost connection to a data server has the same words: only torch's transports count.
     return next(
         (_line(linked) for linked in chain if _is_lost(linked)),
