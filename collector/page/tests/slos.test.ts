@@ -4,19 +4,17 @@ import type { Schemas } from "../src/api/types";
 import { budgetWords, classesOf, rowsOf, stateSentence, valueWords } from "../src/views/slos/rows";
 import { lossesOf, partsOf } from "../src/views/slos/spent";
 
-type Slo = Schemas["SloLine"];
+type Slo = Schemas["SloBudget"];
 
 function sloOf(more: Partial<Slo>): Slo {
   return {
-    name: "goodput", sli: "goodput", state: "ok", clock: "device", target: 0.9, limit: null, time_slices: null,
-    window: "the last 28 days", revision: "a", generation: 1, since: null, ratio: 0.95, budget_remaining: 0.5,
-    budget: "50% left", burn_rate: 0.5, burning: [], coverage: 1, lost_device_seconds: 50,
-    allowed_device_seconds: 100, reason: "", ...more,
+    name: "goodput", state: "ok", target: 0.9, limit: null, time_slices: null, window: "the last 28 days", ratio: 0.95,
+    budget_remaining: 0.5, budget: "50% left", burn_rate: 0.5, lost_device_seconds: 50, allowed_device_seconds: 100,
+    reason: "", ...more,
   };
 }
 
-const lineOf = (job: string, ...slos: Slo[]): Schemas["JobLineAnswer"] =>
-  ({ job, job_class: "pretraining", slos }) as Schemas["JobLineAnswer"];
+const lineOf = (job: string, ...slos: Slo[]): Schemas["SlosOfJob"] => ({ job, job_class: "pretraining", slos });
 
 test("the least budget comes first, what is not evaluated last, a missed limit before all", () => {
   const rows = rowsOf([

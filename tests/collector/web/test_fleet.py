@@ -65,6 +65,24 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     store.close()
 
 
+def test_the_list_of_objectives_is_a_part_of_the_job_list(client: Client) -> None:
+    lines = client.get("/v1/jobs").json()["jobs"]
+    answer = client.get("/v1/slos")
+    jobs = {line["job"]: line for line in answer.json()["jobs"]}
+    assert [*jobs] == [line["job"] for line in lines]
+    for line in lines:
+        listed = jobs[line["job"]]
+        assert listed["job_class"] == line["job_class"] and line["slos"]
+        for slo, whole in zip(listed["slos"], line["slos"], strict=True):
+            assert {"state", "budget_remaining"} <= slo.keys()
+            for name, value in slo.items():
+                is_number = isinstance(value, float)
+                assert value == (pytest.approx(whole[name], 1e-3) if is_number else whole[name])
+    client.headers = {"if-none-match": answer.headers["etag"]}
+    assert client.get("/v1/slos").status_code == 304
+    client.headers = {}
+
+
 def entry(client: Client, job: str) -> dict[str, Any]:
     jobs = client.get("/v1/jobs").json()["jobs"]
     return next(line for line in jobs if line["job"] == job)

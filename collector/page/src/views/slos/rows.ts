@@ -2,7 +2,7 @@
 import type { Schemas } from "../../api/types";
 import { number, percent, UNKNOWN } from "../../words/quantities";
 
-type Slo = Schemas["SloLine"];
+type Slo = Schemas["SloBudget"];
 
 /** An objective of one job. */
 export interface SloRow {
@@ -22,7 +22,7 @@ export interface ClassRow {
   remaining: number | null;
 }
 
-/** What a class is called where a job has none. */
+/** The class name of a job without a class. */
 export const NO_CLASS = "no class";
 
 const UNDECIDED: readonly string[] = ["too-early", "unknown", "frozen"];
@@ -31,9 +31,9 @@ const UNDECIDED: readonly string[] = ["too-early", "unknown", "frozen"];
 export const isUndecided = (slo: Slo): boolean => UNDECIDED.includes(slo.state);
 
 /** Returns all objectives: the least budget first, those that are not evaluated last. */
-export function rowsOf(lines: readonly Schemas["JobLineAnswer"][]): SloRow[] {
-  return lines
-    .flatMap((line) => line.slos.map((slo) => ({ job: line.job, jobClass: line.job_class ?? NO_CLASS, slo })))
+export function rowsOf(jobs: readonly Schemas["SlosOfJob"][]): SloRow[] {
+  return jobs
+    .flatMap(({ job, job_class, slos }) => slos.map((slo) => ({ job, jobClass: job_class ?? NO_CLASS, slo })))
     .sort((one, other) => place(one.slo) - place(other.slo) || (one.job < other.job ? -1 : 1));
 }
 

@@ -11,8 +11,8 @@ import { Budget } from "./budget";
 import { classesOf, isUndecided, rowsOf, type SloRow, sloPath, targetWords, valueWords } from "./rows";
 import { OneSlo } from "./slo";
 
-/** Budgets move slowly, and the list of a large fleet is long. */
-const EVERY_MS = 15_000;
+/** Budgets move slowly. */
+const EVERY_MS = 30_000;
 const MOST_ROWS = 200;
 const COLUMNS = ["SLO", "Job", "Class", "State", "Budget", "Good", "Target", "Burn rate", "Window"] as const;
 
@@ -23,7 +23,7 @@ export function Slos() {
 }
 
 function AllSlos() {
-  const answer = useAnswer<Schemas["JobsAnswer"]>("/v1/jobs", { everyMs: EVERY_MS }).value;
+  const answer = useAnswer<Schemas["SlosAnswer"]>("/v1/slos", { everyMs: EVERY_MS }).value;
   useTitle("SLOs", null);
   return (
     <main>

@@ -64,6 +64,7 @@ OPERATIONS = (
     Operation("GET", f"{_JOB}/marks", history.MarksAnswer, requests.RangeQuery),
     Operation("GET", f"{_JOB}/matrix", history.MatrixAnswer, requests.MatrixQuery),
     Operation("GET", "/v1/fleet", live.FleetAnswer),
+    Operation("GET", "/v1/slos", slo.SlosAnswer),
     Operation("GET", "/v1/search", live.SearchAnswer, requests.SearchQuery),
     Operation("GET", "/v1/sweeps", sweep.SweepAnswer, requests.SweepQuery),
     Operation("GET", "/v1/events", STREAM, requests.EventsQuery),

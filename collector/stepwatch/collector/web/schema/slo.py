@@ -23,41 +23,67 @@ class Burning(TypedDict):
     """Burn rate from which the alert fires."""
 
 
-class SloLine(TypedDict):
-    """An SLO's newest status."""
+class SloBudget(TypedDict):
+    """An SLO's objective, its state and its error budget."""
 
     name: str
-    sli: str
     state: SloStateWord
-    clock: FigureClock | None
     target: float | None
     """Required share of good device time; null for a limit."""
     limit: str | None
     """The required limit in words; null for a share."""
     time_slices: str | None
-    """The requirement on time slices in words."""
+    """The requirement on time slices in words; null without one."""
     window: str
     """The window in words."""
-    revision: str
-    generation: int | None
-    """Number of the objective since the SLO began."""
-    since: float | None
-    """The objective's beginning, Unix seconds."""
     ratio: float | None
-    """Share of good device time in the window."""
+    """Share of good device time in the window; for a limit the SLI's value."""
     budget_remaining: float | None
-    """Remaining share of the error budget; negative once it is overspent."""
+    """Remaining share of the error budget, 1 for a full one; negative once it is overspent."""
     budget: str
     """The remaining budget in words."""
     burn_rate: float | None
     """Speed of spending: 1 uses up the budget exactly at the window's end."""
-    burning: list[Burning]
-    coverage: float | None
-    """Share of the window's device time with telemetry."""
     lost_device_seconds: float | None
+    """Bad device time in the window."""
     allowed_device_seconds: float | None
+    """The window's error budget: the bad device time that the objective allows."""
     reason: str
     """Why the state is unknown, frozen or too early; else empty."""
+
+
+class SlosOfJob(TypedDict):
+    """The objectives of one job."""
+
+    job: str
+    job_class: str | None
+    """Null if the job names no class, or is not evaluated."""
+    slos: list[SloBudget]
+    """Empty for a job without an objective, or without evaluation."""
+
+
+class SlosAnswer(TypedDict):
+    """The objectives of all jobs; a running job's are `unknown` while its evaluation is old."""
+
+    jobs: list[SlosOfJob]
+
+
+class SloLine(SloBudget):
+    """An SLO's newest status."""
+
+    sli: str
+    clock: FigureClock | None
+    """Null while no step is timed."""
+    revision: str
+    """A digest of the objective."""
+    generation: int | None
+    """Number of the objective since the SLO began; null before it is stored."""
+    since: float | None
+    """The objective's beginning, Unix seconds; null before it is stored."""
+    burning: list[Burning]
+    """The burn-rate alerts that fire."""
+    coverage: float | None
+    """Share of the window's device time with telemetry."""
 
 
 class Price(TypedDict):
