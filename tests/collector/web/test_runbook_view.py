@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stepwatch import runbooks
+from stepwatch.collector.incidents.model import incident_from
+from stepwatch.collector.runtime.service import Service
+from stepwatch.collector.store import Store
+from stepwatch.collector.web.api import make_api
 from stepwatch.collector.web.runbooks import relevant, runbook_document
 from stepwatch.collector.web.runbooks.tree import sections_of
 from stepwatch.collector.web.schema.runbook import NODE_KINDS, RunbookNode
@@ -18,6 +23,8 @@ from stepwatch.signals.names import (
     ALERT_RANK_FAILED,
     FindingKind,
 )
+from tests.collector.client import Client
+from tests.collector.made import HandClock
 
 
 def incident(kind: FindingKind, opened_at: float, state: str = "open") -> dict[str, Any]:
@@ -79,3 +86,22 @@ def test_every_runbook_has_a_first_step_and_documented_parts(name: str) -> None:
         for node in nodes_in(section["nodes"]):
             assert node["kind"] in NODE_KINDS, node
             assert not node["text"] or node["kind"] in ("text", "word", "code"), node
+
+
+def test_a_requested_incident_fills_in_its_runbook_however_old_it_is(tmp_path: Path) -> None:
+    store = Store.sqlite(tmp_path / "store.db")
+    blank = incident_from({}).document()
+    of_rank = {"node": "gpu-7", "rank": 3, "attempt": 0, "since_step": 9}
+    documents = [
+        {**blank, **incident(FindingKind.HANG, float(number)), **of_rank} for number in range(1100)
+    ]
+    store.save_evaluation("llama", [], documents)
+    client = Client(make_api(Service(store, HandClock(30.0)), runbook=runbooks.render))
+    name = ALERT_OF[FindingKind.HANG]
+    asked = documents[0]["id"]
+    assert client.get(f"/v1/runbooks/{name}?incident={asked}").json()["incident"] == asked
+    assert client.get(f"/v1/runbooks/{name}?incident=none").json()["incident"] is None
+    newest = client.get(f"/v1/runbooks/{name}?job=llama").json()
+    assert newest["incident"] == documents[-1]["id"] and newest["job"] == "llama"
+    assert client.get(f"/v1/runbooks/{name}?job=another").json()["incident"] is None
+    store.close()

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -55,6 +56,7 @@ from stepwatch.collector.web.profiles import PLACEMENT, ProfilesApi
 from stepwatch.collector.web.report_request import report_of
 from stepwatch.collector.web.response import ResponseApi, with_responses
 from stepwatch.collector.web.runbooks import ReadRunbook, relevant, runbook_document
+from stepwatch.collector.web.schema.runbook import RunbookAnswer
 from stepwatch.collector.web.sweeps import TRIAL, SweepsApi
 from stepwatch.signals.errors import StepwatchError
 
@@ -298,16 +300,27 @@ class Api:
 
         `?incident=` or `?job=` selects the incident that fills in values.
         """
-        name = request.path_params["name"]
         if self._runbook is None:
             return _problem(404, "this collector was started without runbooks")
-        incidents = await run_in_threadpool(self._service.store.incidents)
-        incident = relevant(incidents, name, request.query_params)
-        base_url = str(request.base_url).rstrip("/")
+        name, base_url = request.path_params["name"], str(request.base_url).rstrip("/")
+        read, query = self._runbook, request.query_params
+
+        def filled_in() -> RunbookAnswer:
+            incident = relevant(self._incidents_for(query), name, query)
+            return runbook_document(name, incident, base_url, read)
+
         try:
-            return _json_tagged(request, runbook_document(name, incident, base_url, self._runbook))
+            return _json_tagged(request, await run_in_threadpool(filled_in))
         except StepwatchError as error:
             return _problem(404, str(error))
+
+    def _incidents_for(self, query: QueryParams) -> list[dict[str, Any]]:
+        """Return the incidents that may fill in a runbook: the requested one, or the newest."""
+        store, wanted = self._service.store, query.get("incident")
+        if wanted is None:
+            return store.incidents(query.get("job"))
+        incident = store.incident(wanted)
+        return [] if incident is None else [incident]
 
     async def metrics(self, request: Request) -> Response:
         """Serve Prometheus text."""

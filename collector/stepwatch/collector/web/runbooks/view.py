@@ -45,10 +45,7 @@ def runbook_document(
 def relevant(
     incidents: list[dict[str, Any]], name: str, query: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """Return the incident that fills in the runbook.
-
-    The requested one, else the newest open one.
-    """
+    """Return the requested incident, else the newest open one, if the runbook is about it."""
     kinds = {kind.value for kind in ALERT_ABOUT.get(name, ())}
     wanted, job = query.get("incident"), query.get("job")
     fitting = [

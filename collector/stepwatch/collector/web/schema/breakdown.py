@@ -22,9 +22,11 @@ class Timing(TypedDict):
     late_host_ratio: float | None
     """Part of the step in which a device waits for its host."""
     launch_bound: bool | None
+    """True if devices wait for their hosts for a fifth of the step or more."""
     host_lead_seconds: float | None
     """The median host's lead at the end of a step."""
     clock_error_seconds: float | None
+    """Uncertainty between device and host times."""
 
 
 class StepTimeBreakdown(TypedDict):
@@ -35,6 +37,7 @@ class StepTimeBreakdown(TypedDict):
     rank_steps: int
     """Number of reported (rank, step) cells."""
     step_seconds: float | None
+    """Mean step time."""
     seconds: dict[str, float | None]
     """Seconds per step by part."""
     ratio: dict[str, float | None]
@@ -46,10 +49,15 @@ class PipelineStage(TypedDict):
 
     stage: int
     ranks: int
+    """Number of ranks."""
     busy_ratio: float | None
+    """Share of the step in work, saves and evaluations left out."""
     pipeline_wait_ratio: float | None
+    """Share in waits for another stage."""
     collective_ratio: float | None
+    """Share in collectives."""
     bubble_ratio: float | None
+    """Share of the step that is not busy, saves and evaluations left out."""
     work_seconds: float | None
     """A typical rank's forward and backward time per step."""
 
@@ -59,13 +67,17 @@ class Pipeline(TypedDict):
 
     stages: list[PipelineStage]
     bubble_ratio: float | None
+    """Pipeline wait over forward, backward and pipeline wait."""
     imbalance_ratio: float | None
     """The limiting stage's work over the mean: 1 is balanced."""
     limiting_stage: int | None
+    """The stage with the most work."""
     limiting_ratio: float | None
     """Share of steps in which the limiting stage is the slowest."""
     schedule: str | None
+    """Name of the schedule; null if no rank reports it."""
     ideal_bubble_ratio: float | None
+    """The schedule's own bubble; null if it is unknown."""
 
 
 class MicrobatchCell(TypedDict):
@@ -74,8 +86,11 @@ class MicrobatchCell(TypedDict):
     microbatch: int
     forward_busy_seconds: float | None
     forward_idle_before_seconds: float | None
+    """Idle time before its forward."""
     backward_busy_seconds: float | None
+    """Both parts of a split backward."""
     backward_idle_before_seconds: float | None
+    """Idle time before its backward."""
 
 
 class Chunk(TypedDict):
@@ -83,10 +98,14 @@ class Chunk(TypedDict):
 
     microbatch: int
     work: str
+    """Kind of the work: forward, or a part of backward."""
     began_seconds: float | None
     seconds: float | None
+    """Length of the chunk."""
     blocked_seconds: float | None
+    """Time within it in collectives."""
     idle_before_seconds: float | None
+    """Idle time before it."""
 
 
 class StageTimes(TypedDict):
@@ -94,10 +113,13 @@ class StageTimes(TypedDict):
 
     stage: int
     ranks: int
+    """Number of known ranks."""
     busy_seconds: float | None
     blocked_seconds: float | None
+    """Time in collectives."""
     idle_seconds: float | None
     bubble_ratio: float | None
+    """Idle over idle and busy; null if both are 0."""
     microbatches: list[MicrobatchCell]
     rank: int
     """The stage's first rank, which `chunks` are about."""
@@ -109,6 +131,7 @@ class Microbatches(TypedDict):
 
     step: int
     ranks: int
+    """Number of known ranks."""
     stages: list[StageTimes]
     left_out: int
     """Number of omitted cells."""
@@ -119,6 +142,7 @@ class WhatIf(TypedDict):
 
     scenario: str
     steps: int
+    """Number of steps that are evaluated."""
     step_seconds: float | None
     """Resulting mean step time."""
     faster_ratio: float | None
@@ -142,22 +166,33 @@ class Collective(TypedDict):
 
     op: str
     group: int
+    """Number of the process group."""
     ranks: str
     """The members in words."""
     size: int | None
+    """Number of members; null if it is unknown."""
     members_seen: int
+    """Number of members that report."""
     steps: int
+    """Steps with such a call."""
     evaluated_steps: int
     """Steps in which transfer and arrival skew are known separately."""
     calls: float | None
+    """Calls per step."""
     bytes: float | None
+    """Bytes per step."""
     exposed_seconds: float | None
+    """Time for which compute waits for it."""
     transfer_seconds: float | None
+    """Part of the exposed time in which data moves."""
     arrival_skew_seconds: float | None
+    """Part of the exposed time spent in a wait for the last member."""
     last_arriver: int | None
     """The rank that made the others wait longest."""
     last_arriver_ratio: float | None
+    """Share of the waits that this rank caused."""
     bus_bytes_per_second: float | None
+    """Transfer rate, comparable with the hardware's bandwidth whatever the size."""
 
 
 class Collectives(TypedDict):
@@ -165,9 +200,11 @@ class Collectives(TypedDict):
 
     attempt: int
     steps: tuple[int, int] | None
+    """First and last step; null before the first."""
     clock: Clock
     collectives: list[Collective]
     left_out: int
+    """Number of lines that are not listed."""
 
 
 class CollectivesAnswer(Collectives, Dated):

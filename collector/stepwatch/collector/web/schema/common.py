@@ -79,6 +79,7 @@ class Money(TypedDict):
     """The cost of a job's device time."""
 
     money: float | None
+    """In `currency`."""
     currency: str
     without_rate: float | None
     """Device-seconds on days without a rate: their cost is unknown."""

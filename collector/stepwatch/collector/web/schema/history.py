@@ -19,6 +19,7 @@ class SeriesName(TypedDict):
     evaluation: str
     """Empty for training."""
     unit: str
+    """Empty if the metric names none."""
 
 
 class MissingSeries(TypedDict):
@@ -26,6 +27,7 @@ class MissingSeries(TypedDict):
 
     name: str
     reason: str
+    """Why there is no value, and what to do."""
 
 
 class Series(SeriesName):
@@ -33,15 +35,18 @@ class Series(SeriesName):
 
     better: Better
     note: str
+    """The trainer's remark on the metric; else empty."""
     attempt: list[int]
     step: list[int]
     """The last step of each bucket."""
     at: list[float | None]
     """Unix seconds."""
     mean: list[float | None]
+    """Null without a finite value."""
     min: list[float | None]
     max: list[float | None]
     last: list[float | None]
+    """The newest value of each entry; null if it is not finite."""
     non_finite: list[int]
     """Number of values that are no finite numbers."""
 
@@ -63,6 +68,7 @@ class SeriesAnswer(_History, _Start):
     series: list[Series]
     missing: list[MissingSeries]
     available: list[SeriesName]
+    """All metrics with a value, shown or not."""
 
 
 class SpentAnswer(_History):
@@ -83,12 +89,15 @@ class Mark(TypedDict):
     at: float | None
     """Unix seconds."""
     until: float | None
+    """The end, or when a checkpoint was on the storage, Unix seconds; null if open or unknown."""
     step: int | None
     attempt: int | None
     words: str
+    """The mark in words."""
     id: str | None
     """The incident's id."""
     state: str | None
+    """State of the checkpoint or the incident."""
 
 
 class MarksAnswer(_History):
@@ -103,15 +112,19 @@ class MatrixRow(TypedDict):
     first: int
     last: int
     words: str
+    """The ranks, nodes or stages in words."""
     nodes: list[str]
+    """A few of the ranks' nodes."""
 
 
 class MatrixAnswer(_History):
     """Seconds over rows of ranks and columns of steps: the maximum of each cell."""
 
     metric: str
+    """The time that cells show."""
     clock: Clock
     by: Annotated[str, OneOf(("rank", "node", "stage"))]
+    """What a row is."""
     rows: list[MatrixRow]
     steps: list[tuple[int, int]]
     """First and last step of each column."""

@@ -26,6 +26,7 @@ class Evidence(TypedDict):
     value: float | None
     """The value in `unit`; null for a fact in words."""
     unit: str
+    """Empty for a fact in words."""
     against: str
     """The reference value in words."""
     text: str
@@ -48,12 +49,17 @@ class Symptom(TypedDict):
     key: str
     kind: str
     rank: int
+    """The rank, -1 without one."""
     phase: str
+    """Empty without one."""
     cause: str
     summary: str
     since_step: int
+    """First affected step, -1 if unknown."""
     first_seen_at: float
+    """Unix seconds."""
     seen_at: float
+    """Newest finding, Unix seconds."""
 
 
 class Noted(TypedDict):
@@ -69,6 +75,7 @@ class Note(TypedDict):
     event: NoteEvent
     by: str
     at: float
+    """Unix seconds."""
     text: str
     """The comment, or the new owner."""
 
@@ -81,9 +88,12 @@ class Silence(TypedDict):
     node: str
     kind: str
     why: str
+    """The reason that its author gave."""
     by: str
     since: float
+    """Unix seconds."""
     until: float
+    """Unix seconds."""
     expired_by: str
     """Who ended it early; else empty."""
     alertmanager: str
@@ -107,6 +117,7 @@ class Incident(TypedDict):
 
     id: str
     key: str
+    """Equal for findings that are one incident."""
     kind: str
     job: str
     attempt: int
@@ -116,35 +127,53 @@ class Incident(TypedDict):
     node: str
     """The node, `unknown` without one."""
     phase: str
+    """The affected phase; empty without one."""
     cause: str
     summary: str
+    """The incident in one sentence, as it opened or as its cause became known."""
     since_step: int
+    """First affected step, -1 if unknown."""
     began_at: float | None
+    """Beginning of the anomaly; null if unknown."""
     opened_at: float
+    """When it was first found."""
     last_seen_at: float
+    """When it was last found."""
     resolved_at: float | None
+    """Null while it is open."""
     detected_after_seconds: float | None
     """Time from the beginning of the anomaly to the finding."""
     slowdown_ratio: float | None
+    """The rank's time over its peers': 2 is twice as slow; null without peers."""
     throughput_lost_ratio: float | None
+    """Share of the job's throughput that is lost; null if unknown."""
     device_seconds_lost: float | None
+    """Device-seconds lost so far; null if unknown."""
     alert: str
+    """Name of the alert that it raises."""
     runbook: str
+    """Name of its runbook."""
     evidence: list[Evidence]
     timeline: list[TimelineEntry]
     symptoms: list[Symptom]
+    """Findings that this incident explains."""
     subject: str
+    """Tells incidents of one kind and rank apart; mostly empty."""
     merged_into: str
     """The incident into which this one was merged; else empty."""
     confidence: str
     """The finding's certainty; empty if unknown."""
     summary_now: str
+    """The same with the newest figures; empty if nothing changed."""
     slowdown_ratio_now: float | None
+    """`slowdown_ratio` by the newest finding."""
     throughput_lost_ratio_now: float | None
+    """`throughput_lost_ratio` by the newest finding."""
     severity: SeverityWord
     cost: float | None
-    """Price of the lost device time in `currency`."""
+    """Price of the lost device time in `currency`; null if any of it has no rate."""
     currency: str
+    """Empty without a rate."""
     cause_seconds: dict[str, float | None]
     """How long each cause in a phase was found lately."""
 

@@ -30,6 +30,7 @@ class NodesOfJob(TypedDict):
     """Nodes that own ranks of the newest attempt."""
 
     count: int
+    """Number of nodes; 0 until a rank reports."""
     first: list[str]
     """A few, by name."""
 
@@ -48,12 +49,14 @@ class Amount(TypedDict):
 
     amount: float
     currency: str
+    """As the rate card names it."""
 
 
 class VerifiedCheckpoint(TypedDict):
     """The newest checkpoint that a resume could load."""
 
     step: int | None
+    """Null while no checkpoint is verified."""
     saved_at: float | None
     """When saving began, Unix seconds."""
     reason: str
@@ -67,7 +70,9 @@ class FleetFields(TypedDict):
     """Devices of the newest attempt, one a rank."""
     nodes: NodesOfJob
     job_class: str | None
+    """Null if the job names none."""
     project: str | None
+    """Null if the job names none."""
     pace: list[float]
     """Step times over the newest steps, in seconds, thinned for a sparkline."""
     goodput: Goodput
@@ -81,18 +86,22 @@ class JobLine(FleetFields):
 
     job: str
     attempt: int | None
+    """Number of the newest attempt, from 0."""
     state: JobState
     reason: str | None
     """Why nothing is known about the job; else null."""
     since: float | None
     """The beginning of that state, Unix seconds."""
     world_size: int
+    """Number of ranks of the newest attempt; 0 until one reports."""
     step: int | None
     """The newest step that every rank reported."""
     newest_record_at: float | None
     """When the newest record arrived, Unix seconds."""
     open_incidents: int | None
+    """Null while the job is not evaluated."""
     worst: WorstIncident | None
+    """Null without an open incident."""
     slos: list[SloLine]
 
 
@@ -118,15 +127,20 @@ class Pace(TypedDict):
     """Loss over all attempts; the newest attempt's speed."""
 
     loss_first: float | None
+    """The first recorded loss."""
     loss_last: float | None
+    """The newest recorded loss."""
     tokens_per_second: float | None
+    """Over all ranks; null if no rank reports tokens."""
     step_seconds: StepSeconds
     step_seconds_clock: Clock
+    """The clock of `step_seconds`."""
     steps_on: dict[str, int]
     """Number of timed steps by clock."""
     recent_step_seconds: float | None
     """Median of the newest steps."""
     recent_step_seconds_clock: Clock
+    """The clock of `recent_step_seconds`."""
 
 
 class TrackerRun(TypedDict):
@@ -144,16 +158,23 @@ class Rank(TypedDict):
     rank: int
     node: str | None
     stage: int | None
+    """Pipeline stage."""
     process_state: int | None
+    """Number of the process state that the agent read; null without a report."""
     ended: str | None
     """How the rank's process ended; null while it runs."""
     phase: str | None
+    """The phase in which the rank is now; null while it is in none."""
     phase_share: dict[str, float | None]
     """Share of step time by phase."""
     collective_wait_share: float | None
+    """Share of step time in exposed collectives, transfer included."""
     pipeline_wait_share: float | None
+    """Share of step time in waits for another pipeline stage."""
     device_idle_share: float | None
+    """Share of step time without enqueued work; null on the host clock."""
     host_lead_seconds: float | None
+    """The median time by which the host is ahead of the device at the end of a step."""
 
 
 Standing = Literal["absent", "slowest", "median", "fastest"]
@@ -173,21 +194,28 @@ class Checkpoint(TypedDict):
 
     step: int
     stall_seconds: float | None
+    """Longest time for which a rank waited."""
     durable_seconds: float | None
+    """Time until all of it was on the storage."""
     size_bytes: int | None
     verified: bool | None
+    """True if all files match their checksums."""
     reason: str
+    """Why it is bad; else empty."""
     saved_s: float | None
     """When saving began, Unix seconds."""
     path: str
+    """Empty if no rank reported it."""
     file: str
     """The file that `reason` is about."""
     unknown: str
     """Why the files could not be verified."""
     is_removed: bool
+    """The files were deleted or replaced."""
     was_good: bool
     """Damage came after a verification."""
     is_damaged: bool
+    """An agent found a damaged file."""
     is_rejected: bool
     """A run could not resume from it."""
 
@@ -197,6 +225,7 @@ class Attempt(TypedDict):
 
     attempt: int
     began_at: float | None
+    """Unix seconds; null until a rank reports it."""
     first_step: int
     steps: int
     resume: Resume | None
@@ -209,8 +238,11 @@ class SharedName(TypedDict):
     """Ranks that two nodes report at the same time: two jobs have one name."""
 
     ranks: int
+    """Number of such ranks."""
     rank: int
+    """The lowest such rank."""
     nodes: list[str]
+    """The nodes that report `rank`."""
 
 
 class Averaging(TypedDict):
@@ -219,17 +251,24 @@ class Averaging(TypedDict):
     ranks: str
     """The ranks in words."""
     period_steps: int | None
+    """Steps between two averages; null until three are known."""
     newest_step: int
+    """Step of the newest average."""
 
 
 class Unread(TypedDict):
     """An unreadable part of the log."""
 
     first: int
+    """First unread position in the log."""
     last: int
+    """Last unread position in the log."""
     segments: int
+    """Number of unread segments."""
     from_s: float | None
+    """Unix seconds."""
     until_s: float | None
+    """Unix seconds."""
 
 
 class JobSummary(JobLine, Pace, Breakdown):
@@ -246,10 +285,13 @@ class JobSummary(JobLine, Pace, Breakdown):
     device_seconds: dict[str, float]
     """Device-seconds over the job by cause."""
     cost: Money | None
+    """Null without a rate card."""
     shared_name: SharedName | None
     averaging: list[Averaging]
     lost_records: int
+    """Records that agents lost before they were sent."""
     refused_records: int
+    """Records that the collector could not use."""
     late_records: int
     """Records of steps that are no longer kept; they have no effect."""
     unread: list[Unread]
@@ -285,6 +327,7 @@ class Reading(TypedDict):
     value: float | None
     unit: str
     unknown: str
+    """Why `value` is null; else empty."""
 
 
 class Block(TypedDict):
@@ -292,13 +335,16 @@ class Block(TypedDict):
 
     steps: int
     tokens: int
+    """Sum over all ranks."""
     seconds: float
+    """Sum of the step times."""
 
 
 class PhaseSeconds(TypedDict):
     """Mean seconds per step over ranks by phase, in collectives and in pipeline waits."""
 
     steps: int
+    """Number of steps behind the means."""
     seconds: dict[str, float]
 
 
@@ -307,12 +353,14 @@ class JobRun(TypedDict):
 
     job: str
     job_class: str
+    """Empty if the job names none."""
     attempt: int
     state: JobState
     slos: list[SloLine]
     """Empty."""
     open_incidents: int | None
     began_at: float | None
+    """Unix seconds; null until a rank reports it."""
     world_size: int
     clock: FigureClock | None
     blocks: list[Block]
@@ -320,7 +368,9 @@ class JobRun(TypedDict):
     phase_seconds: PhaseSeconds
     slis: dict[str, Reading]
     device_seconds: dict[str, float]
+    """Device-seconds over the job by cause."""
     cost: Money | None
+    """Null without a rate card."""
     incidents: dict[str, int]
     """Number of incidents by kind."""
     facts: dict[str, str]

@@ -22,10 +22,12 @@ class LiveEvent(TypedDict):
     version: int | None
     """Rises with each change; null if another collector evaluates the job."""
     as_of: float | None
+    """The moment that the event describes, Unix seconds."""
     attempt: int | None
     step: int | None
     state: JobState
     open_incidents: int | None
+    """Null while the job is not evaluated."""
     changed: list[str]
     """The answers to ask for again: `summary`, `series`, `matrix`, `marks`, `collectives`."""
     points: dict[str, list[tuple[int, float, float | None]]]
@@ -89,6 +91,7 @@ class FleetAnswer(TypedDict):
     """Figures of all jobs; null values are unknown."""
 
     as_of: float
+    """Unix seconds."""
     jobs: dict[str, int]
     """Number of jobs by state."""
     devices: FleetDevices

@@ -22,17 +22,22 @@ class NodeFact(TypedDict):
 
     fact: str
     title: str
+    """The fact in words."""
     subject: str
     """The part that it is about; empty for the whole node."""
     code: int | None
+    """Number of the fault, such as an XID; null without one."""
     severity: Annotated[str, OneOf(tuple(Severity))]
     action: ActionWord
     began: float
     ended: float | None
+    """Null while it holds, or without a reported end."""
     last_seen: float
     times: int
+    """Number of reports; a lower bound."""
     text: str
     job: str | None
+    """The job that ran then; null if none did."""
     attempt: int | None
 
 
@@ -44,14 +49,21 @@ class NodeLine(TypedDict):
     reason: str
     action: ActionWord
     since: float | None
+    """Beginning of the state, Unix seconds; null if unknown."""
     last_report: float | None
     """Unix seconds."""
     agent_version: str | None
+    """Null if the agent does not report it."""
     facts: list[NodeFact]
+    """Present facts, worst first; the last known ones of a node that is silent."""
     faults_7d: int
+    """Faults within seven days."""
     faults_30d: int
+    """Faults within 30 days."""
     jobs_30d: int
+    """Jobs within 30 days with an incident on the node."""
     repeat_offender: bool
+    """True after repeated faults."""
 
 
 class SharedFault(TypedDict):
@@ -59,6 +71,7 @@ class SharedFault(TypedDict):
 
     fact: str
     code: int | None
+    """Null without one."""
     nodes: list[str]
     reporting: int
     """Number of nodes that report."""
@@ -91,6 +104,7 @@ class PastFact(NodeFact):
     """A fact in a node's history."""
 
     present: bool
+    """True while it counts for the node's state."""
 
 
 class NodePart(TypedDict):
@@ -100,7 +114,9 @@ class NodePart(TypedDict):
     health: HealthWord
     action: ActionWord
     faults: int
+    """Number of faults in the history."""
     last_seen: float
+    """Newest fault, Unix seconds."""
 
 
 class NodeAnswer(NodeLine):
@@ -110,3 +126,4 @@ class NodeAnswer(NodeLine):
     history: list[PastFact]
     """Newest first."""
     history_left_out: int
+    """Number of older facts that are not listed."""

@@ -17,9 +17,13 @@ class ComparedActivity(TypedDict):
     kind: str
     name: str
     modules: str
+    """Path of the modules that contain it; empty if unknown."""
     code: str
+    """The user's function that contains it; empty if unknown."""
     seconds: float | None
+    """On the slow rank."""
     peer_seconds: float | None
+    """On the peer."""
 
 
 class Comparison(TypedDict):
@@ -28,14 +32,21 @@ class Comparison(TypedDict):
     rank: int
     peer: int
     first_step: int
+    """The first profiled step."""
     steps: int
+    """Number of profiled steps."""
     step_seconds: float | None
+    """The slow rank's step time."""
     pattern: str
+    """How the excess is spread over activities."""
     excess_seconds: float | None
+    """The slow rank's time above its peer."""
     on_device: bool
+    """The excess is the device's, not the host's."""
     waits: bool
     """The slow rank spends most of its excess off the processor."""
     rows: list[ComparedActivity]
+    """The largest excess first."""
 
 
 class Trace(TypedDict):
@@ -48,6 +59,7 @@ class Trace(TypedDict):
     reason: str
     """Why there is none; else empty."""
     received_at: float
+    """Unix seconds."""
 
 
 class Profile(TypedDict):
@@ -59,16 +71,23 @@ class Profile(TypedDict):
     rank: int
     node: str
     peer: int
+    """The rank that it is compared with."""
     peer_node: str
     first_step: int
+    """The first profiled step."""
     steps: int
+    """Number of profiled steps."""
     incidents: list[str]
+    """Ids of the open incidents about the rank."""
     by: str
+    """The author of the request."""
     state: Annotated[str, OneOf(tuple(state.value for state in ProfileState))]
     requested_at: float
+    """Unix seconds."""
     sentence: str
     """What the comparison shows, or why there is none."""
     comparison: Comparison | None
+    """Null until both traces are compared."""
     traces: list[Trace]
 
 
@@ -92,6 +111,7 @@ class SegmentVerdict(TypedDict):
     sequence: int | None
     """Null if it could not be read."""
     reason: str
+    """Why the segment is refused; else empty."""
 
 
 class NodeRequest(TypedDict):

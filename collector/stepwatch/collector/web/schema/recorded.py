@@ -25,12 +25,14 @@ class NewestValue(TypedDict):
     at: float | None
     """Unix seconds."""
     mean: float | None
+    """Null without a finite value."""
     min: float | None
     max: float | None
     last: LastValue | None
     values: int
     """Number of finite values."""
     non_finite: int
+    """Number of values that are no finite numbers."""
 
 
 class Curve(TypedDict):
@@ -42,12 +44,14 @@ class Curve(TypedDict):
     at: list[float | None]
     """Unix seconds."""
     mean: list[float | None]
+    """Null without a finite value."""
     min: list[float | None]
     max: list[float | None]
     last: list[LastValue | None]
     values: list[int]
     """Number of finite values."""
     non_finite: list[int]
+    """Number of values that are no finite numbers."""
 
 
 class Metric(TypedDict):
@@ -59,6 +63,7 @@ class Metric(TypedDict):
     unit: str
     better: Better
     note: str
+    """The trainer's remark on the metric; else empty."""
     newest: NewestValue
     curves: dict[str, Curve]
     """Curves by resolution, finest first."""
@@ -76,6 +81,7 @@ class JobMetrics(TypedDict):
     refused_names: int
     """Number of metrics beyond the limit."""
     unnamed_values: int
+    """Number of values without a known name."""
     metrics: list[Metric]
 
 
@@ -89,7 +95,9 @@ class Recovery(TypedDict):
     step: int | None
     """Step of the newest good checkpoint."""
     steps: int | None
+    """Steps since then; null without a good checkpoint."""
     seconds: float | None
+    """Work since the end of that step."""
     reason: str
     """Why `seconds` is unknown; else empty."""
 
@@ -104,11 +112,15 @@ class CheckpointLine(TypedDict):
         OneOf(("verified", "written", "writing", "damaged", "failed", "removed", "unknown")),
     ]
     reason: str
+    """Why it is bad, or not verified; else empty."""
     file: str
+    """The file that `reason` is about; else empty."""
     path: str
+    """Empty if no rank reported it."""
     saved_at: float | None
     """Unix seconds."""
     age_seconds: float | None
+    """Time since saving began."""
     size_bytes: int | None
     stall_seconds: float | None
     """Time for which training waited."""
@@ -128,6 +140,7 @@ class JobCheckpoints(TypedDict):
     """Empty."""
     recovery: Recovery
     left_out: int
+    """Number of older checkpoints that are not listed."""
     checkpoints: list[CheckpointLine]
 
 
@@ -139,7 +152,9 @@ class Compared(TypedDict):
     """Whether a resume continued what the earlier run did; null is unknown."""
 
     loss_before: float | None
+    """Median loss before the interruption."""
     loss_after: float | None
+    """Median loss after the resume."""
     loss_continued: bool | None
     learning_rate_continued: bool | None
     data_order: Annotated[str, OneOf(tuple(order.value for order in DataOrder))]

@@ -16,6 +16,7 @@ class Summed(TypedDict):
     seconds: dict[str, float]
     """Device-seconds by cause."""
     allocated_seconds: float
+    """Device-seconds."""
     productive_ratio: float | None
     """Null if nothing was allocated."""
     tokens: int | None
@@ -41,6 +42,7 @@ class ReportClass(Summed):
 
     job_class: str
     jobs: int
+    """Number of jobs."""
 
 
 class ReportDay(Summed):
@@ -53,6 +55,7 @@ class TrendPart(_Start):
     """A part of the period, by its start in Unix seconds."""
 
     good_ratio: float | None
+    """Share of good device time; null if none was counted."""
 
 
 class ReportSlo(TypedDict):
@@ -63,10 +66,15 @@ class ReportSlo(TypedDict):
     job_class: str | None
     """Null for all classes."""
     jobs: int
+    """Number of jobs."""
     target: float
+    """Required share of good device time."""
     good_ratio: float | None
+    """Share of good device time; null if none was counted."""
     lost_device_seconds: float
+    """Bad device time."""
     allowed_device_seconds: float
+    """The bad device time that the objective allows."""
     trend: list[TrendPart]
 
 
@@ -78,11 +86,15 @@ class ReportIncident(TypedDict):
     kind: str
     cause: str
     rank: int
+    """The rank, -1 without one."""
     node: str
     state: str
     opened_at: float
+    """Unix seconds."""
     resolved_at: float | None
+    """Unix seconds; null while it is open."""
     device_seconds_lost: float | None
+    """Null if unknown."""
     summary: str
     runbook: str
 
@@ -91,8 +103,10 @@ class NodeHistory(TypedDict):
     """A node's faults; null for an unknown node."""
 
     faults_30d: int | None
+    """Faults within 30 days."""
     health: HealthWord | None
     repeat_offender: bool | None
+    """True after repeated faults."""
 
 
 class ReportNode(NodeHistory):
@@ -100,13 +114,16 @@ class ReportNode(NodeHistory):
 
     node: str
     incidents: int
+    """Number of incidents in the period."""
     device_seconds_lost: float | None
+    """Lost in these incidents; null if unknown."""
 
 
 class ReportAnswer(_Start):
     """Device time by cause over whole UTC days, and the costliest incidents."""
 
     until: int
+    """End of the period, Unix seconds."""
     causes: list[str]
     """The causes in the order of display."""
     total: Summed
@@ -115,5 +132,7 @@ class ReportAnswer(_Start):
     days: list[ReportDay]
     slos: list[ReportSlo]
     incidents: list[ReportIncident]
+    """The costliest incidents."""
     incident_count: int
+    """Number of all incidents."""
     nodes: list[ReportNode]

@@ -75,6 +75,7 @@ class NodesQuery(TypedDict):
     unhealthy: NotRequired[str]
     """`1` selects all but healthy nodes."""
     limit: NotRequired[Annotated[int, Field(ge=1, le=MOST_NODES)]]
+    """The most nodes in the answer."""
     after: NotRequired[str]
     """The name after which the list begins: `next` of the answer before."""
     worst_first: NotRequired[str]
@@ -106,6 +107,7 @@ class RunbookQuery(TypedDict):
     """Parameters of a runbook: the incident that fills it in."""
 
     incident: NotRequired[str]
+    """The incident's id."""
     job: NotRequired[str]
     """Its newest incident."""
 
@@ -133,8 +135,10 @@ class SilenceBody(TypedDict):
     node: NotRequired[str]
     kind: NotRequired[Annotated[str, OneOf(("", *(kind.value for kind in FindingKind)))]]
     why: Annotated[str, Field(max_length=300)]
+    """The reason, in words."""
     by: By
     seconds: Annotated[float, Field(ge=1, le=LONGEST_SECONDS)]
+    """Length of the silence."""
     alertmanager: NotRequired[Annotated[str, Field(max_length=80)]]
     """Alertmanager's id of the same silence."""
 
@@ -149,9 +153,11 @@ class ProfileBody(TypedDict):
     """A profile to request."""
 
     rank: int
+    """The slow rank."""
     peer: NotRequired[int | None]
     """The rank to compare with; without it the nearest one of the same stage."""
     steps: NotRequired[Annotated[int, Field(ge=1, le=MOST_STEPS)]]
+    """Number of steps to profile."""
     by: NotRequired[By]
 
 
@@ -182,7 +188,9 @@ class MatrixQuery(HeatmapQuery, _From):
     to: NotRequired[float]
     """Unix seconds."""
     from_step: NotRequired[int]
+    """The first step."""
     to_step: NotRequired[int]
+    """The last step."""
     first: NotRequired[int]
     """The first rank."""
     last: NotRequired[int]
@@ -190,7 +198,9 @@ class MatrixQuery(HeatmapQuery, _From):
     by: NotRequired[Annotated[str, OneOf(BY)]]
     """What a row is."""
     rows: NotRequired[Annotated[int, Field(ge=1, le=MOST_ROWS)]]
+    """The most rows."""
     columns: NotRequired[Annotated[int, Field(ge=1, le=MOST_COLUMNS)]]
+    """The most columns."""
 
 
 class SearchQuery(TypedDict):

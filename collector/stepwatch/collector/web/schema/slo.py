@@ -13,6 +13,7 @@ class Burning(TypedDict):
     """A burn-rate alert that fires."""
 
     severity: str
+    """`page` or `ticket`."""
     budget_share: float
     """Share of the budget that the alert's window may use."""
     seconds: float
@@ -90,6 +91,7 @@ class Price(TypedDict):
     """The price of a device-second."""
 
     money: float
+    """In `currency` a device-second."""
     currency: str
 
 
@@ -102,9 +104,13 @@ class CostlyIncident(TypedDict):
     rank: int
     """The rank, -1 without one."""
     node: str
+    """The node, `unknown` without one."""
     device_seconds_lost: float | None
+    """Null if unknown."""
     cost: float | None
+    """Price of the lost device time in `currency`; null without a rate."""
     currency: str
+    """Empty without a rate."""
 
 
 _Start = TypedDict("_Start", {"from": float})
@@ -114,6 +120,7 @@ class AuditEntry(_Start):
     """Device time that counts differently, `from` a moment in Unix seconds."""
 
     until: float
+    """Unix seconds."""
     what: str
     """`planned`, `amended` or `unread`."""
     text: str
@@ -124,8 +131,11 @@ class Generation(TypedDict):
 
     slo: str
     number: int
+    """Rises with each change of the objective."""
     since_s: float
+    """When it took effect, Unix seconds."""
     revision: str
+    """A digest of the objective."""
     document: dict[str, Any]
     """The objective's terms."""
     written_by: str
@@ -145,13 +155,16 @@ class SloDetail(SloLine):
     """An SLO with its window, incidents and audit."""
 
     window_begins_at: float | None
+    """Unix seconds; null before the first slice."""
     window_ends_at: float
+    """Unix seconds."""
     window_is_full: bool
     """True if a rolling window is shorter than the job's history."""
     burn_rate_hour: float | None
     """Burn rate in the last hour."""
     burndown: Burndown
     price: Price | None
+    """Null without a rate card."""
     incidents: list[CostlyIncident]
     """The costliest incidents in the window."""
     audit: list[AuditEntry]
@@ -196,6 +209,7 @@ class Sli(TypedDict):
     """Number in the list of the field's SLIs; empty without one."""
     unit: str
     value: float | None
+    """Null if unknown."""
     events: float | None
     """Number of events, steps or devices behind the value."""
     low: float | None
@@ -203,6 +217,7 @@ class Sli(TypedDict):
     high: float | None
     """Upper end of the 90 % interval."""
     detail: str
+    """The value's evidence in words."""
     unknown: str
     """Why the value is unknown; else empty."""
     expected: str

@@ -37,7 +37,9 @@ class Trial(TypedDict):
     began_at: float | None
     """Unix seconds."""
     device_seconds: float | None
+    """Allocated device-seconds; null if unknown."""
     cost: Money | None
+    """Null without a rate card."""
     settings: dict[str, str]
     """The settings that differ among the trials, those that it reports."""
     value: Extremes | None
