@@ -1,5 +1,6 @@
 /** One track: lines or a stack over the shared axis, drawn by uPlot. */
 import { type Signal, useSignalEffect } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { tokenColour } from "../theme/colours";
@@ -21,6 +22,8 @@ export interface TrackProps {
   height?: number;
   logarithmic?: boolean;
   fixed?: [number, number];
+  /** What lies above the track. */
+  children?: ComponentChildren;
 }
 
 const HEIGHT = 92;
@@ -76,6 +79,7 @@ export function Track(props: TrackProps) {
       <figcaption>
         <b>{props.title}</b> {!props.data.stacked && <Values {...props} />}
       </figcaption>
+      {props.children}
     </figure>
   );
 }

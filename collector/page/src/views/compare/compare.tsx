@@ -94,7 +94,7 @@ function Curves({ all }: { all: readonly Compared[] }) {
         <Metrics all={all} />
       </div>
       {parts.length ? (
-        <Plot key={axis} id="curves" parts={parts} kind={axis} whole={span} />
+        <Plot key={axis} id="curves" about={all.map(({ style }) => style.label).join(", ")} parts={parts} kind={axis} whole={span} />
       ) : (
         <p class="quiet">{all.some(({ series }) => series.value) ? "No curve is known of these runs." : "Loading."}</p>
       )}

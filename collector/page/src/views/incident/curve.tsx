@@ -1,15 +1,9 @@
 /** The curve in which an incident shows, with its start and other events as marks. */
-import { useSignal } from "@preact/signals";
-import { useMemo, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { changes, useAnswer } from "../../api/answer";
 import type { Schemas } from "../../api/types";
-import { Axis } from "../../charts/axis";
-import type { Mark } from "../../charts/frame";
-import type { Span } from "../../charts/range";
-import { Track } from "../../charts/track";
-import type { TrackData } from "../../charts/track_data";
 import { seconds, short } from "../../words/quantities";
-import { useWidth } from "../shared/width";
+import { type Part, Plot } from "../shared/plot";
 import { dataOf, marksOf, spanOf } from "./curve_data";
 import { matrixQuery, partOf, rankLines } from "./rank_data";
 import { metricOf, rangeOf } from "./story";
@@ -18,6 +12,7 @@ type Incident = Schemas["IncidentAnswer"];
 const POINTS = 400;
 /** Points of the newest steps come with each event; a curve this wide needs them less often. */
 const CURVE_MS = 10_000;
+const HEIGHT = 150;
 const TITLES: Record<string, string> = { step_seconds: "step time", loss: "loss" };
 
 /** The curve, or why there is none. */
@@ -40,44 +35,10 @@ export function Curve({ incident }: { incident: Incident }) {
   if (series.failure && !series.value) return <p class="quiet">No curve: {series.failure.message}.</p>;
   if (!series.value) return <p class="quiet">Loading the curve.</p>;
   if (!data.x.length) return <p class="quiet">No {TITLES[metric]} is known from that time.</p>;
-  const tracks = [
-    { title: TITLES[metric] ?? metric, data, format: metric === "loss" ? short : seconds },
-    ...(rank ? [{ title: `${partOf(incident).replaceAll("_", " ")} a step`, data: rank, format: seconds }] : []),
+  const parts: Part[] = [
+    { title: TITLES[metric] ?? metric, data, format: metric === "loss" ? short : seconds, height: HEIGHT },
+    ...(rank ? [{ title: `${partOf(incident).replaceAll("_", " ")} a step`, data: rank, format: seconds, height: HEIGHT }] : []),
   ];
-  return <Plot tracks={tracks} marks={drawn} whole={spanOf(incident, data.x)} />;
-}
-
-interface PlotProps {
-  tracks: readonly { title: string; data: TrackData; format: (value: number) => string }[];
-  marks: readonly Mark[];
-  whole: Span;
-}
-
-function Plot({ tracks, marks, whole }: PlotProps) {
-  const zoom = useSignal<Span | null>(null);
-  const pointer = useSignal<number | null>(null);
-  const holder = useRef<HTMLDivElement>(null);
-  const width = useWidth(holder);
-  const span = zoom.value ?? whole;
-  return (
-    <div ref={holder} id="curve">
-      {tracks.map((track) => (
-        <Track
-          key={track.title}
-          {...track}
-          span={span}
-          marks={marks}
-          pointer={pointer}
-          onZoom={(chosen) => (zoom.value = chosen)}
-          height={150}
-        />
-      ))}
-      <Axis kind="time" span={span} marks={marks} width={width} />
-      {zoom.value && (
-        <button type="button" class="chip" onClick={() => (zoom.value = null)}>
-          Whole range
-        </button>
-      )}
-    </div>
-  );
+  const about = `${incident.job}: ${incident.kind.replaceAll("_", " ")}`;
+  return <Plot id="curve" about={about} parts={parts} kind="time" whole={spanOf(incident, data.x)} marks={drawn} />;
 }

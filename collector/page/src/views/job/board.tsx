@@ -8,24 +8,27 @@ import type { Mark } from "../../charts/frame";
 import { scaleOf, scaleWords } from "../../charts/heat";
 import { Matrix } from "../../charts/matrix";
 import type { Cell } from "../../charts/matrix_data";
-import { momentOf, type Span, stepAt } from "../../charts/range";
-import { Track, Values } from "../../charts/track";
-import type { TrackData } from "../../charts/track_data";
+import { type AxisKind, momentOf, type Span, stepAt } from "../../charts/range";
+import { type TrackProps, Values } from "../../charts/track";
 import { formatOf, percent, seconds } from "../../words/quantities";
-import { BoardTable } from "./table";
+import { TableBehind } from "../shared/behind";
+import { Chart } from "../shared/chart";
+import { type Comparison, useComparison } from "./compared";
+import { grouped } from "./groups";
 import { type LivePoints, withLive } from "./points";
 import { chosen, RANGES, rangeQuery, seriesPath, zoom } from "./state";
+import { boardTable } from "./table";
 import * as tracks from "./tracks";
 
 /** What the board shows, for the picture and the drawer. */
 export interface BoardProps {
   job: string;
+  attempts: readonly Schemas["Attempt"][];
   newest: number | null;
   live: ReadonlySignal<LivePoints>;
   onCell: (rank: number, steps: [number, number], at: number | null) => void;
 }
 
-const COLOURS = ["--data", "--data-2", "--warn", "--unsure", "--quiet"] as const;
 /** Named ranges move on by this part of their length: the path of a request stays for a while. */
 const RANGE_PARTS = 30;
 
@@ -44,7 +47,7 @@ export function useBoard(job: string, newest: number | null) {
   const range = askedRange(newest);
   const base = `/v1/jobs/${encodeURIComponent(job)}`;
   const topic = `job:${job}`;
-  const { metrics, compare, zoom: exact } = chosen.value;
+  const { metrics, zoom: exact } = chosen.value;
   // Live events bring the points of single steps; longer buckets are asked for again.
   const bySteps = useRef(true);
   const series = useAnswer<Schemas["SeriesAnswer"]>(seriesPath(job, metrics, range), {
@@ -59,8 +62,7 @@ export function useBoard(job: string, newest: number | null) {
   });
   const spent = useAnswer<Schemas["SpentAnswer"]>(`${base}/spent${rangeQuery(range, "?")}`, { topic, leastMs: 30_000 });
   const cells = useMatrix(job, zoomedSteps(exact, series.value.value), exact ? null : range);
-  const other = useAnswer<Schemas["SeriesAnswer"]>(compare ? seriesPath(compare, metrics, null) : null);
-  return { series, marks, spent, cells, other };
+  return { series, marks, spent, cells };
 }
 
 /** Time between two requests for all cells, and for those of the newest steps: few bytes a minute. */
@@ -125,9 +127,10 @@ function zoomedSteps(range: [number, number] | null, series: Schemas["SeriesAnsw
 }
 
 /** The board. */
-export function Board({ job, newest, live, onCell }: BoardProps) {
+export function Board({ job, attempts, newest, live, onCell }: BoardProps) {
   const answers = useBoard(job, newest);
   const { series } = answers;
+  const comparison = useComparison(job, attempts);
   const element = useRef<HTMLDivElement>(null);
   const width = useWidth(element);
   const { value, failure } = series.value;
@@ -135,7 +138,7 @@ export function Board({ job, newest, live, onCell }: BoardProps) {
     <div ref={element} class={failure ? "board outdated" : "board"}>
       {value === null && <p class="empty">{failure ? failure.message : "Loading."}</p>}
       {value !== null && width.value > 0 && (
-        <Drawn {...answers} job={job} newest={newest} live={live} onCell={onCell} width={width.value} answer={value} />
+        <Drawn {...answers} job={job} newest={newest} live={live} onCell={onCell} width={width.value} answer={value} comparison={comparison} />
       )}
     </div>
   );
@@ -156,10 +159,10 @@ function useWidth(element: { current: HTMLDivElement | null }): { value: number 
 }
 
 type Answers = ReturnType<typeof useBoard>;
-type DrawnProps = Answers & BoardProps & { width: number; answer: Schemas["SeriesAnswer"] };
+type DrawnProps = Answers & Omit<BoardProps, "attempts"> & { width: number; answer: Schemas["SeriesAnswer"]; comparison: Comparison };
 
-function Drawn({ marks, spent, cells, other, live, answer, newest, width, onCell }: DrawnProps) {
-  const { axis, zoom: exact, range, smooth, logarithmic, compare } = chosen.value;
+function Drawn({ job, marks, spent, cells, comparison, live, answer, newest, width, onCell }: DrawnProps) {
+  const { axis, zoom: exact, range, smooth, logarithmic } = chosen.value;
   const pointer = useSignal<number | null>(null);
   const hovered = useSignal<Cell | null>(null);
   const curves = useMemo(() => withLive(answer, live.value), [answer, live.value]);
@@ -179,30 +182,31 @@ function Drawn({ marks, spent, cells, other, live, answer, newest, width, onCell
     else zoom([momentOf(times, next.min), momentOf(times, next.max)]);
   };
   const groups = useMemo(
-    () => grouped(curves, other.value.value?.series ?? [], compare, smooth),
-    [curves, other.value.value, compare, smooth],
+    () => grouped(curves, comparison.series, comparison.words, smooth),
+    [curves, comparison.series, comparison.words, smooth],
   );
   const shared = { span, marks: drawnMarks, pointer, onZoom: zoomTo };
+  const charted = { ...shared, kind: axis, about: job };
   return (
     <>
       {groups.map(({ title, unit, parts }) => (
-        <Track
+        <Chart
           key={title}
           title={title}
-          data={joined(parts, place)}
+          data={tracks.joinedLines(parts, place)}
           format={formatOf(unit)}
           logarithmic={logarithmic && title === "loss"}
-          {...shared}
+          {...charted}
         />
       ))}
       {spent.value.value && spent.value.value.at.length > 0 && (
-        <SpentTrack spent={spent.value.value} place={place} {...shared} />
+        <SpentTrack spent={spent.value.value} place={place} {...charted} />
       )}
       {cells && (
         <Cells answer={cells} times={times} hovered={hovered} onCell={onCell} {...shared} />
       )}
       <Axis kind={axis} span={span} marks={drawnMarks} width={width} />
-      <BoardTable curves={curves} />
+      <TableBehind title="Table of these curves" table={() => boardTable(curves)} />
     </>
   );
 }
@@ -212,53 +216,10 @@ function clippedTo(all: Span, shown: Span, isExact: boolean): Span {
   return isExact ? shown : { min: Math.max(all.min, Math.min(shown.min, all.max)), max: Math.max(all.max, shown.max) };
 }
 
-interface Group {
-  title: string;
-  unit: string;
-  parts: { x: Schemas["Series"]; line: TrackData["lines"][number] }[];
-}
-
-/** Returns tracks of curves: one a metric; evaluations of the same name, and another job's, join it. */
-function grouped(
-  curves: readonly Schemas["Series"][],
-  others: readonly Schemas["Series"][],
-  compare: string,
-  smooth: boolean,
-): Group[] {
-  const groups = new Map<string, Group>();
-  const add = (series: Schemas["Series"], label: string | null): void => {
-    const title = tracks.labelOf({ name: series.name, evaluation: "" });
-    const group = groups.get(title) ?? { title, unit: series.unit, parts: [] };
-    const colour = COLOURS[group.parts.length % COLOURS.length] ?? "--data";
-    const part = tracks.lineOf(series, colour, series.name === "step_seconds" && label === null);
-    if (label !== null) part.line = { label, colour, values: part.line.values };
-    if (smooth && series.name === "loss" && !series.evaluation) {
-      const raw = { ...part.line, label: `${part.line.label} raw`, colour: "--band", width: 1 };
-      group.parts.push({ x: part.x, line: raw });
-      part.line = { label: part.line.label, colour, values: tracks.smoothed(part.line.values, SMOOTHING) };
-    }
-    group.parts.push(part);
-    groups.set(title, group);
-  };
-  for (const series of curves) if (series.step.length) add(series, null);
-  for (const series of others) {
-    if (groups.has(tracks.labelOf({ name: series.name, evaluation: "" })) && !series.evaluation) {
-      add(series, `${tracks.labelOf(series)} of ${compare}`);
-    }
-  }
-  return [...groups.values()];
-}
-
-const SMOOTHING = 0.9;
-
-function joined(parts: Group["parts"], place: (at: number, step: number | null) => number): TrackData {
-  return tracks.joinedLines(parts, place);
-}
-
 interface Shared {
   span: Span;
   marks: readonly Mark[];
-  pointer: Parameters<typeof Track>[0]["pointer"];
+  pointer: TrackProps["pointer"];
   onZoom: (span: Span | null) => void;
 }
 
@@ -266,11 +227,11 @@ function SpentTrack({
   spent,
   place,
   ...shared
-}: Shared & { spent: Schemas["SpentAnswer"]; place: (at: number, step: null) => number }) {
+}: Shared & { kind: AxisKind; about: string; spent: Schemas["SpentAnswer"]; place: (at: number, step: null) => number }) {
   const data = tracks.spentTrack(spent, place);
   return (
     <>
-      <Track title="device-time" data={data} format={(value) => percent(value, 0)} fixed={[0, 1]} {...shared} />
+      <Chart title="device-time" data={data} format={(value) => percent(value, 0)} fixed={[0, 1]} {...shared} />
       <p class="legend small">
         <Values data={data} pointer={shared.pointer} format={(value) => percent(value, 0)} />
       </p>

@@ -83,11 +83,12 @@ function Shown({ job, live, onDone }: ShownProps) {
       <Notices job={job} />
       {!isWithheld && (
         <>
-          <Toolbar job={job.job} sentence={verdictOf(job).sentence} />
+          <Toolbar job={job.job} attempts={job.attempts} sentence={verdictOf(job).sentence} />
           <div class={worst || selected.value ? "beside" : ""}>
             <div class="panel">
               <Board
                 job={job.job}
+                attempts={job.attempts}
                 newest={job.newest_record_at}
                 live={live}
                 onCell={(rank, steps, at) => (selected.value = { rank, steps, at })}

@@ -3,7 +3,8 @@ import { useAnswer } from "../../api/answer";
 import type { Schemas } from "../../api/types";
 import { query, setQuery } from "../../app/place";
 import { go, path } from "../../app/place";
-import { savePicture } from "./picture";
+import { savePicture } from "../shared/picture";
+import { newestAttempt, referenceOf, referenceText, referenceWords } from "./comparison";
 import { chosen, RANGES, takeRange, zoom } from "./state";
 import { labelOf } from "./tracks";
 
@@ -21,7 +22,7 @@ const MATRIX: Readonly<Record<string, string>> = {
 const ROWS = { "": "ranks", node: "nodes", stage: "stages" } as const;
 
 /** The toolbar. */
-export function Toolbar({ job, sentence }: { job: string; sentence: string }) {
+export function Toolbar({ job, attempts, sentence }: { job: string; attempts: readonly Schemas["Attempt"][]; sentence: string }) {
   const { axis, range, zoom: exact, smooth, logarithmic, matrix, by } = chosen.value;
   return (
     <div class="row tools" role="toolbar" aria-label="Board">
@@ -36,10 +37,10 @@ export function Toolbar({ job, sentence }: { job: string; sentence: string }) {
       <Chip pressed={smooth} onClick={() => setQuery({ smooth: smooth ? null : "1" })}>smooth</Chip>
       <Chip pressed={logarithmic} onClick={() => setQuery({ log: logarithmic ? null : "1" })}>log</Chip>
       <MetricChoice job={job} />
-      <CompareChoice job={job} />
+      <CompareChoice job={job} attempts={attempts} />
       <Choice label="Matrix" value={matrix} options={MATRIX} onChoose={(value) => setQuery({ matrix: value === "self_time" ? null : value })} />
       <Choice label="Rows" value={by ?? ""} options={ROWS} onChoose={(value) => setQuery({ by: value || null, ranks: null })} />
-      <button class="chip push" type="button" onClick={() => void savePicture(job, sentence)}>
+      <button class="chip push" type="button" onClick={() => void saveBoard(job, sentence)}>
         Download picture
       </button>
     </div>
@@ -99,11 +100,24 @@ function setMetrics(names: readonly string[]): void {
   go(path.value + (text ? `?${text}` : ""), true);
 }
 
-function CompareChoice({ job }: { job: string }) {
+async function saveBoard(job: string, sentence: string): Promise<void> {
+  const parts = document.querySelectorAll(".board > :not(.behind)");
+  await savePicture({ file: job, heading: job, sentence, parts: [...parts] });
+}
+
+/** Offers the job's former attempts, and other jobs; the address may name an attempt of another job. */
+function CompareChoice({ job, attempts }: { job: string; attempts: readonly Schemas["Attempt"][] }) {
   const jobs = useAnswer<Schemas["JobsAnswer"]>("/v1/jobs").value.value?.jobs ?? [];
-  const names = jobs.map((line) => line.job).filter((name) => name !== job);
-  if (!names.length) return null;
-  const options = Object.fromEntries(names.map((name) => [name, `with ${name}`]));
+  const newest = newestAttempt(attempts);
+  const former = attempts.map(({ attempt }) => attempt).filter((attempt) => attempt !== newest).reverse();
+  const named = referenceOf(chosen.value.compare);
+  const references = [
+    ...former.map((attempt) => ({ job, attempt })),
+    ...jobs.map((line) => ({ job: line.job, attempt: null })).filter((line) => line.job !== job),
+    ...(named ? [named] : []),
+  ];
+  if (!references.length) return null;
+  const options = Object.fromEntries(references.map((one) => [referenceText(one), `with ${referenceWords(job, one)}`]));
   return (
     <Choice
       label="Compare"

@@ -3,6 +3,7 @@ import type { Schemas } from "../../api/types";
 import type { Column } from "../../charts/stacked_bars";
 import { CAUSES } from "../../theme/colours";
 import { deviceTime, percent } from "../../words/quantities";
+import type { ChartTable } from "../shared/chart_table";
 
 type Summed = Schemas["Summed"];
 
@@ -30,6 +31,20 @@ export function columnsOf(report: Pick<Schemas["ReportAnswer"], "from" | "until"
     columns.push({ name: dayWords(at), words, parts });
   }
   return columns;
+}
+
+/** Returns the days with an account as a table, the newest first; a cause without time that day has an empty cell. */
+export function dayTable({ days, total }: Pick<Schemas["ReportAnswer"], "days" | "total">): ChartTable {
+  const causes = partsOf(total).map(({ cause }) => cause);
+  const shareOf = (seconds: number | undefined, all: number): string => (seconds && all > 0 ? percent(seconds / all) : "");
+  const rows = [...days]
+    .sort((one, other) => other.day - one.day)
+    .map((day) => [
+      dayWords(day.day),
+      deviceTime(day.allocated_seconds),
+      ...causes.map((cause) => shareOf(day.seconds[cause], day.allocated_seconds)),
+    ]);
+  return { columns: ["Day (UTC)", "Device-time", ...causes.map((cause) => cause.replaceAll("-", " "))], rows, count: rows.length };
 }
 
 /** Returns the causes with time, in the order in which they are stacked. */

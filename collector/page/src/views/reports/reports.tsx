@@ -6,12 +6,13 @@ import { useTitle } from "../../app/title";
 import { Columns } from "../../charts/stacked_bars";
 import { CAUSES } from "../../theme/colours";
 import { deviceTime, money, number, percent, short } from "../../words/quantities";
+import { TableBehind } from "../shared/behind";
 import { FigureList } from "../shared/figures";
 import { Loaded } from "../shared/loading";
 import { Moment } from "../shared/moment";
 import { State } from "../shared/state";
 import { Table } from "../shared/table";
-import { columnsOf, costliest, dayWords, partsOf, periodOf, worstLoss } from "./days";
+import { columnsOf, costliest, dayTable, dayWords, partsOf, periodOf, worstLoss } from "./days";
 
 type Report = Schemas["ReportAnswer"];
 type Summed = Schemas["Summed"];
@@ -113,6 +114,7 @@ function Days({ report }: { report: Report }) {
         <span>{columns.length > 1 ? columns.at(-1)?.name : ""}</span>
       </p>
       <Table id="causes" columns={["Cause", "Device-time", "Share", "Price at the mean rate"]} rows={rows} />
+      <TableBehind title="Table of these days" table={() => dayTable(report)} />
     </section>
   );
 }

@@ -6,23 +6,33 @@ const COPIED_MS = 2_000;
 
 /** Shows a command, or several lines of them. */
 export function Command({ text }: { text: string }) {
-  const shown = useSignal("Copy");
-  useEffect(() => {
-    if (shown.value === "Copy") return;
-    const timer = setTimeout(() => (shown.value = "Copy"), COPIED_MS);
-    return () => clearTimeout(timer);
-  }, [shown.value]);
   return (
     <div class="copied-command">
       <code class="command">{words(text)}</code>
-      <button
-        type="button"
-        class="chip"
-        onClick={() => void copyText(text).then((done) => (shown.value = done ? "Copied" : "Select it to copy"))}
-      >
-        {shown.value}
-      </button>
+      <CopyButton label="Copy" refused="Select it to copy" text={() => text} />
     </div>
+  );
+}
+
+interface CopyButtonProps {
+  label: string;
+  /** The words where the browser does not allow copying. */
+  refused: string;
+  text: () => string;
+}
+
+/** A button that copies a text, and says for a while that it did. */
+export function CopyButton({ label, refused, text }: CopyButtonProps) {
+  const shown = useSignal(label);
+  useEffect(() => {
+    if (shown.value === label) return;
+    const timer = setTimeout(() => (shown.value = label), COPIED_MS);
+    return () => clearTimeout(timer);
+  }, [shown.value]);
+  return (
+    <button type="button" class="chip" onClick={() => void copyText(text()).then((done) => (shown.value = done ? "Copied" : refused))}>
+      {shown.value}
+    </button>
   );
 }
 

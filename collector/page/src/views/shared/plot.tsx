@@ -4,7 +4,10 @@ import { useRef } from "preact/hooks";
 import { Axis } from "../../charts/axis";
 import type { Mark } from "../../charts/frame";
 import type { AnyAxis, Span } from "../../charts/range";
-import { Track, type TrackProps } from "../../charts/track";
+import type { TrackProps } from "../../charts/track";
+import { TableBehind } from "./behind";
+import { Chart } from "./chart";
+import { trackTable } from "./chart_table";
 import { useWidth } from "./width";
 
 /** A track without what all tracks of a plot share. */
@@ -12,6 +15,8 @@ export type Part = Pick<TrackProps, "title" | "data" | "format" | "height" | "fi
 
 interface PlotProps {
   id: string;
+  /** What the tracks show something of. */
+  about: string;
   parts: readonly Part[];
   kind: AnyAxis;
   whole: Span;
@@ -21,7 +26,7 @@ interface PlotProps {
 const NO_MARKS: readonly Mark[] = [];
 
 /** The plot; a drag zooms, a double click or the button shows all again. */
-export function Plot({ id, parts, kind, whole, marks = NO_MARKS }: PlotProps) {
+export function Plot({ id, about, parts, kind, whole, marks = NO_MARKS }: PlotProps) {
   const zoom = useSignal<Span | null>(null);
   const pointer = useSignal<number | null>(null);
   const holder = useRef<HTMLDivElement>(null);
@@ -30,7 +35,16 @@ export function Plot({ id, parts, kind, whole, marks = NO_MARKS }: PlotProps) {
   return (
     <div ref={holder} id={id}>
       {parts.map((part) => (
-        <Track key={part.title} {...part} span={span} marks={marks} pointer={pointer} onZoom={(next) => (zoom.value = next)} />
+        <Chart
+          key={part.title}
+          {...part}
+          kind={kind}
+          about={about}
+          span={span}
+          marks={marks}
+          pointer={pointer}
+          onZoom={(next) => (zoom.value = next)}
+        />
       ))}
       <Axis kind={kind} span={span} marks={marks} width={width} />
       {zoom.value && (
@@ -38,6 +52,7 @@ export function Plot({ id, parts, kind, whole, marks = NO_MARKS }: PlotProps) {
           Whole range
         </button>
       )}
+      <TableBehind title={parts.length > 1 ? "Table of these curves" : "Table of this curve"} table={() => trackTable(parts, kind, span)} />
     </div>
   );
 }

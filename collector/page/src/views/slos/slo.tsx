@@ -71,7 +71,7 @@ function Shown({ base, answer, slo }: { base: string; answer: Answer; slo: Slo }
         </div>
       </header>
       <Figures slo={slo} />
-      <Burndown base={base} slo={slo} />
+      <Burndown base={base} job={answer.job} slo={slo} />
       <Eaten base={base} slo={slo} />
       <Incidents slo={slo} />
       <Audit slo={slo} />
@@ -114,7 +114,7 @@ function Figures({ slo }: { slo: Slo }) {
   );
 }
 
-function Burndown({ base, slo }: { base: string; slo: Slo }) {
+function Burndown({ base, job, slo }: { base: string; job: string; slo: Slo }) {
   const { at, remaining } = slo.burndown;
   const data = useMemo<TrackData>(
     () => ({ x: at, lines: [{ label: "budget left", colour: "--data", values: remaining }] }),
@@ -134,6 +134,7 @@ function Burndown({ base, slo }: { base: string; slo: Slo }) {
       ) : (
         <Plot
           id="burndown"
+          about={`${slo.name} of ${job}`}
           parts={[{ title: "budget left", data, format: (value) => percent(value, 0), height: 170, ...rangeOf(remaining) }]}
           kind="time"
           whole={{ min: first, max: last }}

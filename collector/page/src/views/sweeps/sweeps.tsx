@@ -6,12 +6,13 @@ import { useTitle } from "../../app/title";
 import { deviceTime, formatOf, money, number, short, UNKNOWN } from "../../words/quantities";
 import { comparePath } from "../compare/state";
 import { labelOf } from "../job/tracks";
+import { TableBehind } from "../shared/behind";
 import { FigureList } from "../shared/figures";
 import { Loaded } from "../shared/loading";
 import { State } from "../shared/state";
 import { Table } from "../shared/table";
 import { Scatter } from "./scatter";
-import { bestOf, dotsOf, isHigherBetter, numericSettings, prefixesOf, ranked, spentOn } from "./trials";
+import { bestOf, dotsOf, dotTable, isHigherBetter, numericSettings, prefixesOf, ranked, spentOn } from "./trials";
 
 type Sweep = Schemas["SweepAnswer"];
 type Trial = Schemas["Trial"];
@@ -163,6 +164,7 @@ function Picture({ sweep, trials, best, label, format }: PictureProps) {
             A filled dot is a finished trial, a ring one that is not; the large one is the best.
             {dots.length < trials.length && ` ${number(trials.length - dots.length, 0)} are not drawn: a number is unknown.`}
           </p>
+          <TableBehind title="Table of these dots" table={() => dotTable(dots, setting, label, format)} />
         </>
       ) : (
         <p class="quiet">No trial has a value of {label} yet.</p>

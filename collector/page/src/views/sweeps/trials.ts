@@ -2,6 +2,7 @@
 import type { Schemas } from "../../api/types";
 import type { Span } from "../../charts/range";
 import { roundTicks } from "../../charts/range";
+import { type ChartTable, MOST_ROWS } from "../shared/chart_table";
 
 type Trial = Schemas["Trial"];
 
@@ -51,6 +52,13 @@ export function dotsOf(trials: readonly Trial[], setting: string): Dot[] {
     return x === null || y === null ? [] : [{ trial, x, y }];
   });
 }
+
+/** Returns the dots as a table, in the order of the trials. */
+export const dotTable = (dots: readonly Dot[], setting: string, metric: string, format: (value: number) => string): ChartTable => ({
+  columns: ["Trial", setting, `Best ${metric}`, "State"],
+  rows: dots.slice(0, MOST_ROWS).map(({ trial, y }) => [trial.job, trial.settings[setting] ?? "", format(y), trial.state]),
+  count: dots.length,
+});
 
 /** An axis of the scatter: its ends, ticks, and the place of a value, 0 to 1. */
 export interface Scale {
