@@ -109,7 +109,7 @@ def test_a_defect_while_reading_again_ends_no_collector(
     objectives = service.objectives
     monkeypatch.setattr("stepwatch.collector.slo.asked.site.read_objectives", fails)
     read_again(service, None, None, None)
-    assert service.objectives is objectives and service.objectives_unreadable
+    assert service.objectives is objectives and service.site_objectives.are_unreadable
     assert "stay in force" in caplog.text
     store.close()
 

@@ -234,9 +234,10 @@ async def _from_store(store: str, method: str, path: str, sent: dict[str, Any]) 
     if "://" not in store and not Path(store).is_file():
         raise UsageError(f"there is no store {store}")
     service = Service(open_store(store), reads_only=True)
-    if service.asked_otherwise and _HOLDS_SLOS.fullmatch(path):
+    differing = service.site_objectives.asked_otherwise
+    if differing and _HOLDS_SLOS.fullmatch(path):
         print(
-            f"stepwatch: SLO {', '.join(service.asked_otherwise)}: the collector of this store was "
+            f"stepwatch: SLO {', '.join(differing)}: the collector of this store was "
             "given other documents than the shipped ones shown here; ask it with --collector",
             file=sys.stderr,
         )

@@ -137,7 +137,7 @@ def test_a_site_file_that_names_an_owner_counts_at_once(tmp_path: Path) -> None:
     service.receive(body(run_segments(60)))
     service.evaluate()
     site.write_text(f"owners:\n  - {{jobs: {JOB}, team: vision}}\n")
-    service.ask_for(read_objectives(None, site))
+    service.site_objectives.replace(read_objectives(None, site))
     clock.advance(120.0)
     service.evaluate()
     (day,) = store.account_days(0, 1 << 40, JOB)

@@ -70,7 +70,7 @@ def test_each_second_counts_at_the_rate_of_its_moment(tmp_path: Path) -> None:
     run = Run(tmp_path, ONE_A_SECOND)
     first = run.incident
     dearer = RateCard("USD", (Rate(LONG_AGO, 7200.0),))
-    run.service.ask_for(with_rates(dearer))
+    run.service.site_objectives.replace(with_rates(dearer))
     run.goes_on()
     more = float(run.incident["device_seconds_lost"] or 0) - float(first["device_seconds_lost"])  # type: ignore[arg-type]
     assert more > 0
@@ -85,10 +85,10 @@ def test_a_part_without_a_price_or_in_other_money_makes_the_sum_unknown(
     tmp_path: Path, later: RateCard | None
 ) -> None:
     run = Run(tmp_path, ONE_A_SECOND)
-    run.service.ask_for(with_rates(later))
+    run.service.site_objectives.replace(with_rates(later))
     run.goes_on()
     assert run.incident["cost"] is None and run.incident["currency"] == ""
-    run.service.ask_for(with_rates(ONE_A_SECOND))
+    run.service.site_objectives.replace(with_rates(ONE_A_SECOND))
     run.clock.advance(1.0)
     run.service.evaluate()
     assert run.incident["cost"] is None, "what is missing stays missing"
@@ -118,7 +118,7 @@ def test_without_a_rate_it_is_unknown_and_says_why(tmp_path: Path) -> None:
     run = Run(tmp_path, None)
     assert run.cost_by_tokens().unknown == "no rate card: start the collector with --rates FILE"
     assert run.incident["cost"] is None
-    run.service.ask_for(with_rates(RateCard("USD", (Rate(date(2999, 1, 1), 1.0),))))
+    run.service.site_objectives.replace(with_rates(RateCard("USD", (Rate(date(2999, 1, 1), 1.0),))))
     run.goes_on()
     assert "no rate for" in run.cost_by_tokens().unknown
     run.store.close()

@@ -89,7 +89,7 @@ def test_a_document_that_changes_begins_a_generation(
     service = Service(store, clock, objectives=objectives_of(GOODPUT))
     service.receive(body(run_segments(60)))
     for target in ("0.9", "0.9", "0.95", "0.9"):
-        service.ask_for(objectives_of(GOODPUT._replace(target=Decimal(target))))
+        service.site_objectives.replace(objectives_of(GOODPUT._replace(target=Decimal(target))))
         clock.advance(1.0)
         service.evaluate()
     numbers = [

@@ -204,7 +204,7 @@ def test_a_running_collector_asks_something_else_from_the_next_evaluation_on(sto
 
     assert asked_now() == {"goodput": "too-early"}
     everything = Objectives(read_objectives().slos)
-    service.ask_for(everything)
+    service.site_objectives.replace(everything)
     service.receive(body(run_segments(125)[24:]))
     service.evaluate()
     assert asked_now() == {
@@ -215,10 +215,10 @@ def test_a_running_collector_asks_something_else_from_the_next_evaluation_on(sto
         "step-time": "too-early",
         "step-time-spread": "ok",
     }
-    service.ask_for(None)
-    assert service.objectives_unreadable and len(asked_now()) == 6
+    service.site_objectives.replace(None)
+    assert service.site_objectives.are_unreadable and len(asked_now()) == 6
     planned = Planned(float(EPOCH), EPOCH + 1000.0, "all of it")
-    service.ask_for(everything._replace(planned=(planned,)))
+    service.site_objectives.replace(everything._replace(planned=(planned,)))
     service.receive(body(run_segments(130)[25:]))
     service.evaluate()
-    assert asked_now()["goodput"] == "unknown" and not service.objectives_unreadable
+    assert asked_now()["goodput"] == "unknown" and not service.site_objectives.are_unreadable

@@ -42,7 +42,7 @@ def site(store: Store, clock: HandClock) -> Site:
 
 def allow(service: Service, *names: str, job_class: str = OTHERS) -> None:
     asked = read_objectives()._replace(classes={}, profiled={job_class: frozenset(names)})
-    service.ask_for(asked)
+    service.site_objectives.replace(asked)
 
 
 def requested(service: Service) -> list[tuple[str, int, int]]:

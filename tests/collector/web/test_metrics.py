@@ -324,7 +324,7 @@ def test_a_budget_that_burns_asks_for_somebody_while_it_does(store: Store) -> No
     """Forty-two minutes of a hang are 2 % of what a month may lose at 95 %, and forty are not."""
     site = Site(store, HandClock())
     goodput = next(slo for slo in default_slos() if slo.name == "goodput")
-    site.service.ask_for(Objectives({"goodput": goodput}))
+    site.service.site_objectives.replace(Objectives({"goodput": goodput}))
     site.run(1200, every=10)
     site.clock.advance(39.5 * 60)
     site.run(5, moved_ago=39.5 * 60)

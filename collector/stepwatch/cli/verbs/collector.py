@@ -192,13 +192,13 @@ def read_again(
     from stepwatch.collector.state.live import CONTAINED
 
     try:
-        service.ask_for(_asked(folder, site, rates))
+        service.site_objectives.replace(_asked(folder, site, rates))
     except ConfigurationError as error:
         logging.error("the previous objectives stay in force: %s", error)
-        service.ask_for(None)
+        service.site_objectives.replace(None)
     except CONTAINED:  # in a signal handler it would end the collector
         logging.exception("the previous objectives stay in force: a defect of stepwatch")
-        service.ask_for(None)
+        service.site_objectives.replace(None)
     else:
         logging.info("read the objectives again")
 

@@ -21,6 +21,7 @@ from stepwatch.collector.runtime.notifier import Notifiers
 from stepwatch.collector.runtime.pace import AskedPace
 from stepwatch.collector.runtime.restore import Restorer, decode_kept
 from stepwatch.collector.runtime.shared_views import SharedViews
+from stepwatch.collector.runtime.site_objectives import SiteObjectives
 from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.runtime.succession import Succession
 from stepwatch.collector.runtime.surplus import Surplus
@@ -75,8 +76,6 @@ class Service:
         self.evaluation_failures = 0
         self.ingest_seconds = 0.0
         """Duration of the newest agent request, until all was stored."""
-        self.objectives_unreadable = False
-        """Whether the newest SLO documents are unreadable: the former ones stay in force."""
         self.asked_pace = AskedPace()
         self.store = store
         self.nodes = FleetReader(store, self.clock)
@@ -84,13 +83,11 @@ class Service:
         """Requests of the last day; None before the first reading, and while the store is down."""
         self.comparisons = Comparisons(store.profiles)
         self.state = LiveState()
-        self._evaluator = Evaluator(store, objectives or read_objectives(), self.clock)
+        objectives = objectives or read_objectives()
+        self._evaluator = Evaluator(store, objectives, self.clock)
         if notifier is not None:
             self._evaluator.recipients = notifier.recipients
         self._reads_only, self._saves_state = reads_only, saves_state
-        self._noted: Objectives | None = None
-        """The objectives whose generations are stored."""
-        self._asking = threading.Lock()
         self.notifier = notifier
         """Sends the outbox; None if nothing is sent."""
         self.tenancy = Tenancy(leases)
@@ -111,10 +108,8 @@ class Service:
         try:
             if not reads_only:
                 decode_kept(store)
-            generations = store.newest_generations()
-            self.asked_otherwise = self._evaluator.objectives.asked_otherwise(generations)
-            """SLOs whose stored document differs from this collector's."""
-            self._evaluator.objectives = self._evaluator.objectives.of_generations(generations)
+            self.site_objectives = SiteObjectives(store, objectives)
+            self._evaluator.objectives = self.objectives
             self.ingest = Ingest(store, self.clock, self._hand_over)
             self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
             while self._restore(RENEW_SECONDS):
@@ -128,32 +123,8 @@ class Service:
 
     @property
     def objectives(self) -> Objectives:
-        """The current objectives."""
-        return self._evaluator.objectives
-
-    def ask_for(self, objectives: Objectives | None) -> None:
-        """Replace the objectives; None means unreadable documents, and the old objectives stay."""
-        self.objectives_unreadable = objectives is None
-        if objectives is None:
-            return
-        with self._asking:
-            previous, self._evaluator.objectives = self._evaluator.objectives, objectives
-        for line in objectives.changes_since(previous):
-            logger.info("objectives: %s", line)
-
-    def _note_generations(self) -> None:
-        """Store when each SLO's objective took effect."""
-        objectives = self._evaluator.objectives
-        if self._reads_only or objectives is self._noted:
-            return
-        slos = {name: (slo.revision, slo.document) for name, slo in objectives.slos.items()}
-        generations = self.store.note_generations(slos, self.now())
-        noted = objectives.of_generations(generations)
-        for name in objectives.asked_otherwise(generations):
-            logger.warning("SLO %s: another collector of this store asks for something else", name)
-        with self._asking:
-            if self._evaluator.objectives is objectives:  # unless it was replaced meanwhile
-                self._evaluator.objectives = self._noted = noted
+        """The objectives in force."""
+        return self.site_objectives.current
 
     def receive(self, body: bytes, source: str = "") -> list[Verdict]:
         """Store a request body's segments; `source` is the sender's node or address.
@@ -263,8 +234,10 @@ class Service:
         While the store does not answer, a job is counted and retried the next time.
         """
         began, failures = time.monotonic(), self.evaluation_failures
-        with self._failing():
-            self._note_generations()
+        if not self._reads_only:
+            with self._failing():
+                self.site_objectives.store_generations(self.now())
+        self._evaluator.objectives = self.objectives
         with self._failing():
             self._succession.follow()
         with self._failing():

@@ -59,7 +59,7 @@ class JobExporter:
         withheld = [job.state for job in self._service.withheld().values()]
         yield gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])
         yield gauge(names.COLLECTOR_JOBS_RESTORING, [((), withheld.count(RESTORING))])
-        unreadable = float(self._service.objectives_unreadable)
+        unreadable = float(self._service.site_objectives.are_unreadable)
         yield gauge(names.COLLECTOR_OBJECTIVES_UNREADABLE, [((), unreadable)])
         yield gauge(names.COLLECTOR_EVALUATION_SECONDS, [((), self._service.evaluation_seconds)])
         yield gauge(names.COLLECTOR_INGEST_SECONDS, [((), self._service.ingest_seconds)])

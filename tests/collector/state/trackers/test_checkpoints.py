@@ -48,7 +48,7 @@ class Story:
     def __init__(self, service: Service, clock: HandClock) -> None:
         self.service, self.clock = service, clock
         self._sequence = 100
-        service.ask_for(Objectives(read_objectives().slos))
+        service.site_objectives.replace(Objectives(read_objectives().slos))
         service.receive(body(run_segments(40)))
         clock.advance(1.0)
 
