@@ -10,7 +10,7 @@ import torch
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import LoopObserver
-from stepwatch.hooks.recorder.timeline import Timeline
+from stepwatch.hooks.core import Timeline
 from stepwatch.signals.records import Kind, LifecycleEvent
 from tests.hooks.conftest import only_ring, rows_in
 

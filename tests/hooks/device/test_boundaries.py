@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepwatch.hooks.core import COLLECTIVE
 from stepwatch.hooks.device import marks as module
 from stepwatch.hooks.device.boundaries import ClosedStep
 from stepwatch.hooks.device.marks import (
@@ -15,7 +16,6 @@ from stepwatch.hooks.device.marks import (
     DeviceMarks,
 )
 from stepwatch.hooks.device.pool import RESERVED, EventPool
-from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import DeviceFlag, Phase
 
 from .scripted import ScriptedDevice, Stream, ignore

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwatch.hooks.core import COLLECTIVE
 from stepwatch.hooks.device.marks import DeviceMarks
 from stepwatch.hooks.device.pool import EventPool
 from stepwatch.hooks.device.resolver import Resolver
-from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import BODIES, Kind, Phase
 
 from .scripted import ScriptedDevice, ignore

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwatch.hooks.core import BUCKETS, COLLECTIVE
 from stepwatch.hooks.device.spans import monotone, spans_of
-from stepwatch.hooks.recorder.timeline import BUCKETS, COLLECTIVE
 from stepwatch.signals.records import Phase
 
 BOUNDARIES = st.lists(

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from stepwatch.hooks import Watch
+from stepwatch.hooks.core import Bucket, Timeline
 from stepwatch.hooks.device.marks import DeviceMarks
 from stepwatch.hooks.device.progress import SILENT_NS, Progress
-from stepwatch.hooks.device.timeline import DeviceTimeline
 from stepwatch.hooks.recorder.recorder import Recorder
-from stepwatch.hooks.recorder.timeline import Bucket, Timeline
 from stepwatch.signals.blackbox import DeviceLine
 from stepwatch.signals.records import DeviceState, Kind, LifecycleEvent, Op, Phase
 from tests.hooks.conftest import only_ring, rows_in
@@ -167,7 +166,9 @@ def test_phases_taken_before_the_device_was_known_still_count_on_the_host(
     watch.instruments.device.start(device.backend)
     with watch.step(), old:
         pass
-    assert isinstance(watch.recorder.timeline, DeviceTimeline)
+    timeline = watch.recorder.timeline
+    assert timeline is not None
+    assert timeline.marks is watch.instruments.device.marks is not None
     assert watch.guard.errors == 0
     watch.close()
     assert rows_in(rings, Kind.STEP)["forward_ns"][0] > 0

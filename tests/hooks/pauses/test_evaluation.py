@@ -10,7 +10,7 @@ import pytest
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.auto import LoopObserver
-from stepwatch.hooks.recorder.timeline import Timeline
+from stepwatch.hooks.core import Timeline
 from stepwatch.signals.records import Kind, StepFlag
 from tests.hooks.conftest import rows_in
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stepwatch.hooks.core import BUCKETS, COLLECTIVE, PIPELINE_WAIT, Timeline
 from stepwatch.hooks.guard import Guard
-from stepwatch.hooks.recorder.timeline import BUCKETS, COLLECTIVE, PIPELINE_WAIT, Timeline
 from stepwatch.signals.blackbox import Identity, RingReader, RingWriter
 from stepwatch.signals.records import Kind, Op, Phase
 
@@ -87,8 +87,9 @@ def test_self_times_are_exact_and_add_up(
         assert totals == self_ns
         assert (end, duration) == (hands.now, hands.now - began)
         assert sum(totals) == duration
-        counted = timeline.collectives.pop((9, int(Op.ALL_REDUCE)), None)
+        counted = timeline.totals_of(9, int(Op.ALL_REDUCE))
         assert (counted.count if counted else 0) == moved[0]
+        timeline.write_collectives(end)
 
 
 def test_a_phase_open_across_the_boundary_is_split_there(ring: RingWriter) -> None:
@@ -161,7 +162,9 @@ def test_a_ring_closed_in_mid_collective_raises_nothing(tmp_path: Path) -> None:
         timeline.enter_microbatch(int(Phase.FORWARD), number)
         arrived = timeline.enter_collective(1, int(Op.ALL_REDUCE))
         timeline.leave_collective(1, int(Op.ALL_REDUCE), 8, arrived)
-    assert timeline.collectives[1, int(Op.ALL_REDUCE)].count == 3
+    counted = timeline.totals_of(1, int(Op.ALL_REDUCE))
+    assert counted is not None
+    assert counted.count == 3
 
 
 def test_the_live_line_shows_phase_microbatch_and_wait(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ from stepwatch.signals.records import (
 )
 from stepwatch.signals.records.pieces import PIECE_BYTES
 
+from .core import COLLECTIVE, Timeline
 from .guard import guarded
 from .pauses.save_paths import plain_path
 from .recorder.exceptions import words_of
 from .recorder.recorder import Recorder
-from .recorder.timeline import COLLECTIVE, Timeline
 
 TEXT_SIZE = 48
 Fact = tuple[int, CheckpointEvent, int, int, int, bytes, int]

@@ -17,8 +17,8 @@ from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.agent.probes.ranks import RanksProbe
 from stepwatch.agent.probes.ranks.work import Signs, WorkReader
 from stepwatch.agent.rings.tail import WatchedRank
+from stepwatch.hooks.core import Timeline
 from stepwatch.hooks.guard import Guard
-from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.blackbox import RingReader
 from stepwatch.signals.clock import NANOSECONDS, SystemClock
 from stepwatch.signals.records import Phase

@@ -15,10 +15,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from stepwatch.hooks.collectives.ddp import ReducerWait
+from stepwatch.hooks.core import Timeline
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.numerics.deferred_scalars import Scalar
 from stepwatch.hooks.optimizers import steps_done
-from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.hooks.steps import Steps
 from stepwatch.signals.records import UNKNOWN_FLOAT, Phase
 
@@ -247,7 +247,7 @@ class LoopObserver:
         self._close_forward(timeline)
         spent = timeline.totals[_FORWARD] - baseline_ns
         if baseline_ns >= 0 and spent > 0:
-            _move(timeline, spent, _FORWARD, _EVAL if inferred else _OTHER)
+            timeline.move(_FORWARD, _EVAL if inferred else _OTHER, spent)
 
     def _compare_with_training(self, timeline: Timeline) -> None:
         """A batch is requested: find out whether it is a training batch."""
@@ -277,7 +277,7 @@ class LoopObserver:
             self._trains_without_gradients |= self._by_fetch
             step, baseline_ns = came
             spent = timeline.totals[_EVAL] - (baseline_ns if step == timeline.step else 0)
-            _move(timeline, spent, _EVAL, _FORWARD)
+            timeline.move(_EVAL, _FORWARD, spent)
 
     def _evaluation_begins(self) -> None:
         self._batch_tokens = 0
@@ -319,8 +319,3 @@ class LoopObserver:
             self._leader = weakref.ref(optimizer)
         self._others.clear()
         return True
-
-
-def _move(timeline: Timeline, spent_ns: int, source: int, target: int) -> None:
-    timeline.totals[source] -= spent_ns
-    timeline.totals[target] += spent_ns

@@ -12,10 +12,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from stepwatch.hooks.core import COLLECTIVE
 from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.hooks.pipeline.point_to_point import PointToPoint
-from stepwatch.hooks.recorder.timeline import COLLECTIVE
 from stepwatch.signals.records import Op
 
 from .process_groups import REDUCTIONS, has_group_hooks, op_of

@@ -9,15 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from stepwatch.hooks.communication.stream_waits import Awaited, StreamWaits
+from stepwatch.hooks.core import TimedCall
 from stepwatch.hooks.instruments import Instruments
 from stepwatch.signals.records import NumericsSource, Op
 
 _ALL_GATHER, _REDUCE_SCATTER, _ALL_REDUCE = (
     int(op) for op in (Op.ALL_GATHER, Op.REDUCE_SCATTER, Op.ALL_REDUCE)
 )
+_ATTRIBUTES = {op: f"_{op.name.lower()}_comm" for op in (Op.ALL_GATHER, Op.REDUCE_SCATTER)}
+"""The parameter group's attribute for the object that performs each operation."""
 
 
-class TimedCommunication:
+class TimedCommunication(TimedCall):
     """Replaces an FSDP2 communication object and times each call to it.
 
     FSDP2 calls `allocate` for its buffers and the object itself for the collective. A call that
@@ -34,13 +37,10 @@ class TimedCommunication:
         *,
         timed: bool = True,
     ) -> None:
-        self._recorder = instruments.recorder
-        self._instruments = instruments
-        self._inner = inner
-        self._op = int(op)
-        self._reduces = op is Op.REDUCE_SCATTER
-        self._parameters = parameters
-        self._timed = timed
+        super().__init__(instruments, inner, int(op), parameters, _ATTRIBUTES[op], timed)
+        self._waits = instruments.waits
+        self._numerics = instruments.numerics
+        self.checks = op is Op.REDUCE_SCATTER
 
     @property  # type: ignore[misc]  # `object` may be given another class, this one may not
     def __class__(self) -> type:
@@ -49,35 +49,13 @@ class TimedCommunication:
 
     def allocate(self, *args: Any, **kwargs: Any) -> Any:
         """Allocate a buffer as the wrapped object does."""
-        if self._reduces:  # the input is copied next: the waits before it are over
-            self._instruments.waits.end()
+        if self.checks:  # the input is copied next: the waits before it are over
+            self._waits.end()
         return self._inner.allocate(*args, **kwargs)
 
-    def __call__(
-        self, output_tensor: Any, input_tensor: Any, group: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        """Run the collective; the time blocked in it does not count in the enclosing phase."""
-        recorder = self._recorder
-        timeline = recorder.timeline if recorder.thread.is_current() else None
-        if timeline is not None and self._is_inside_another():
-            timeline = None
-        if timeline is not None and self._reduces:
-            source = NumericsSource.COLLECTIVE_INPUT
-            self._instruments.numerics.check((input_tensor,), self._name_of, source)
-        if timeline is None or not self._timed:
-            return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
-        number = self._instruments.groups.number(group)
-        arrived = timeline.enter_collective(number, self._op, input_tensor.nbytes)
-        try:
-            return self._inner(output_tensor, input_tensor, group, *args, **kwargs)
-        finally:
-            if recorder.timeline is not None:  # else a signal handler closed it
-                timeline.leave_collective(number, self._op, input_tensor.nbytes, arrived)
-
-    def _is_inside_another(self) -> bool:
-        """Return whether the trainer wrapped this object in its own, and that one is watched."""
-        current = getattr(self._parameters, _attribute(self._op), self)
-        return current is not self and self._recorder.attachments.has(current)
+    def check(self, input_tensor: Any) -> None:
+        """Check the collective's input, this rank's own gradient."""
+        self._numerics.check((input_tensor,), self._name_of, NumericsSource.COLLECTIVE_INPUT)
 
     def _name_of(self, _index: int) -> str:
         return str(getattr(self._parameters, "_module_fqn", None) or "root module")
@@ -102,14 +80,9 @@ def watch_fsdp2(instruments: Instruments, module: Any, *, hooked: bool) -> None:
         _time_calls(instruments, group, Op.REDUCE_SCATTER, timed=timed)
 
 
-def _attribute(op: int) -> str:
-    """Return the parameter group's attribute for the object that performs `op`."""
-    return f"_{Op(op).name.lower()}_comm"
-
-
 def _time_calls(instruments: Instruments, group: Any, op: Op, *, timed: bool = True) -> None:
     """Wrap the object that performs `op` for `group` in a `TimedCommunication`."""
-    attachments, name = instruments.recorder.attachments, _attribute(op)
+    attachments, name = instruments.recorder.attachments, _ATTRIBUTES[op]
     inner = getattr(group, name)
     if not attachments.has(inner):
         around = TimedCommunication(instruments, inner, op, group, timed=timed)

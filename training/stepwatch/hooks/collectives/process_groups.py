@@ -22,9 +22,9 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from stepwatch.hooks.accelerators import in_use
+from stepwatch.hooks.core import COLLECTIVE, Timeline
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.instruments import Instruments
-from stepwatch.hooks.recorder.timeline import COLLECTIVE, Timeline
 from stepwatch.signals.records import Op
 
 _HOOK_IDS = itertools.count(7_301)

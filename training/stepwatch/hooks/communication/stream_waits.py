@@ -12,10 +12,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from stepwatch.hooks.core import PIPELINE_WAIT
 from stepwatch.hooks.device.timing import DeviceTiming
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
-from stepwatch.hooks.recorder.timeline import PIPELINE_WAIT
 from stepwatch.signals.records import Op
 
 from .groups import GroupNumbers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stepwatch.hooks.recorder.timeline import COLLECTIVE
+from stepwatch.hooks.core import COLLECTIVE
 from stepwatch.signals.records import DeviceFlag, Phase
 
 from .backend import Backend, Event

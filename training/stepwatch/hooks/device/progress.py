@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from stepwatch.hooks.recorder.timeline import COLLECTIVE, PIPELINE_WAIT
+from stepwatch.hooks.core import COLLECTIVE, PIPELINE_WAIT
 from stepwatch.signals.blackbox import DeviceLine
 from stepwatch.signals.records import DeviceState, Op, Phase
 

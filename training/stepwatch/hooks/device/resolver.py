@@ -11,7 +11,7 @@ import operator
 import threading
 from collections import deque
 
-from stepwatch.hooks.recorder.timeline import COLLECTIVE, PIPELINE_WAIT
+from stepwatch.hooks.core import COLLECTIVE, PIPELINE_WAIT
 from stepwatch.signals.records import UNKNOWN_FLOAT, Kind, Phase
 
 from .anchor import Anchor

@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stepwatch.hooks.recorder.timeline import BUCKETS, COLLECTIVE
+from stepwatch.hooks.core import BUCKETS, COLLECTIVE
 
 
 class Spans(NamedTuple):

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from stepwatch.hooks import accelerators
+from stepwatch.hooks.core import Timeline, put_boundaries, remove_boundaries
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
-from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.blackbox import DeviceLine, RingWriter
 from stepwatch.signals.records import LifecycleEvent
 
@@ -20,7 +20,6 @@ from .model_marks import ModelMarks, mark_model
 from .pool import EventPool
 from .progress import Progress
 from .resolver import Resolver
-from .timeline import put_boundaries, remove_boundaries
 
 STEPS_AT_ONCE, STEPS_BESIDE = 2, 64
 """Most steps that one call resolves, on the training thread and on the side thread."""

@@ -13,11 +13,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from stepwatch.hooks.core import Timeline
 from stepwatch.hooks.gradients import in_backward
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.pauses.evaluation import Evaluation
 from stepwatch.hooks.recorder.recorder import Recorder
-from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import Phase
 
 from .module_hooks import ModuleHook

@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any
 
+from stepwatch.hooks.core import Timeline
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
-from stepwatch.hooks.recorder.timeline import Timeline
 from stepwatch.signals.records import Phase
 
 LEAST_CALLS, LEAST_NS = 2, 1_000_000_000
@@ -74,7 +74,7 @@ class Evaluation:
         self._model = None if model is None else weakref.ref(model)
         # [] -> evaluation runs; [OTHER] in forward -> [OTHER, EVAL] in forward: it comes next
         if timeline.stack:
-            timeline.stack.insert(_BELOW, _EVAL)
+            timeline.insert_outer(_BELOW, _EVAL)
         else:
             timeline.enter(_EVAL)
 
@@ -88,9 +88,8 @@ class Evaluation:
         if not self.lasting:
             return
         self.lasting = False
-        if timeline.stack[_BELOW : _BELOW + 1] == [_EVAL]:
-            del timeline.stack[_BELOW]
-        elif timeline.bucket == _EVAL and len(timeline.stack) == _BELOW:
+        is_below = timeline.remove_outer(_BELOW, _EVAL)
+        if not is_below and timeline.bucket == _EVAL and len(timeline.stack) == _BELOW:
             timeline.leave()
         if self.on_end is not None:
             self.on_end()

@@ -13,9 +13,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from stepwatch.hooks.core import COLLECTIVE, PIPELINE_WAIT, Timeline
 from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.hooks.instruments import Instruments
-from stepwatch.hooks.recorder.timeline import COLLECTIVE, PIPELINE_WAIT, Timeline
 from stepwatch.signals.records import Op
 
 _METHODS = (("send", Op.SEND), ("recv", Op.RECV))
@@ -71,7 +71,7 @@ class PointToPoint:
 
     def _waited(self, timeline: Timeline, transfer: Transfer, began: int, ended: int) -> None:
         pair, op, nbytes = transfer
-        totals = timeline.collectives.get((pair, op))
+        totals = timeline.totals_of(pair, op)
         if totals is None:  # it began in the step before
             timeline.depart(pair, op, nbytes, began, ended)
         else:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from stepwatch.hooks.communication.microbatches import Work
+from stepwatch.hooks.core import COLLECTIVE, PIPELINE_WAIT
 from stepwatch.hooks.instruments import Instruments
-from stepwatch.hooks.recorder.timeline import COLLECTIVE, PIPELINE_WAIT
 from stepwatch.signals.records import Phase
 
 _WEIGHT_ONLY = "backward_weight_one_chunk"

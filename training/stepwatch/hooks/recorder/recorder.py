@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from stepwatch.hooks.core import Timeline
 from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.hooks.recorder.whole_numbers import whole_number
 from stepwatch.signals.blackbox import RingWriter
@@ -14,7 +15,6 @@ from stepwatch.signals.records import Kind, LifecycleEvent, text_bytes
 
 from .attachments import Attachments
 from .heartbeat import Heartbeat
-from .timeline import Timeline
 from .training_thread import TrainingThread
 from .worker_server import WorkerServer
 

@@ -8,13 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any, Protocol
 
-from stepwatch.hooks.recorder.timeline import Bucket, Timeline
-
-from .marks import DeviceMarks
+from .bucket import Bucket
+from .timeline import Timeline
 
 EndStep = Callable[[int, int, int], None]
 """Called with a step's (end, duration, bucket), the first two in ns."""
+
+
+class Marks(Protocol):
+    """The boundaries on a device that belong to a timeline: `device.marks.DeviceMarks`."""
+
+    active: bool
+
+    def begin(self, now: int, bucket: int) -> None:
+        """The first step begins at `now`."""
+
+    def mark(self, now: int, bucket: int, key: Any = None) -> bool:
+        """Count the stream's time to `bucket` from `now` on."""
+
+    def back_to(self, now: int, bucket: int) -> None:
+        """The host returned to `bucket` at `now`."""
+
+    def enter_collective(self, now: int, key: tuple[int, int]) -> None:
+        """A collective begins."""
+
+    def leave_collective(self, now: int, bucket: int) -> None:
+        """The collective has ended for the host."""
+
+
 # `super()` costs as much as the calls here for each boundary.
 _enter, _leave = Bucket.__enter__, Bucket.__exit__
 _enter_collective, _leave_collective = Timeline.enter_collective, Timeline.leave_collective
@@ -26,7 +49,7 @@ class DeviceBucket(Bucket):
     __slots__ = ("_marks",)
 
     def __init__(
-        self, timeline: Timeline, index: int, clock: Callable[[], int], marks: DeviceMarks
+        self, timeline: Timeline, index: int, clock: Callable[[], int], marks: Marks
     ) -> None:
         super().__init__(timeline, index, clock)
         self._marks = marks
@@ -51,7 +74,7 @@ class DeviceTimeline(Timeline):
 
     __slots__ = ()
 
-    marks: DeviceMarks
+    marks: Marks
     ended: EndStep
 
     def begin(self) -> None:
@@ -92,7 +115,7 @@ class DeviceTimeline(Timeline):
         return now, duration, totals
 
 
-def put_boundaries(timeline: Timeline, marks: DeviceMarks, ended: EndStep) -> None:
+def put_boundaries(timeline: Timeline, marks: Marks, ended: EndStep) -> None:
     """From now on `timeline` records boundaries, and calls `ended` at the end of each step."""
     clock = timeline.clock
     timeline.__class__ = DeviceTimeline
@@ -107,6 +130,7 @@ def remove_boundaries(timeline: Timeline) -> None:
     """Time the host alone from now on."""
     clock = timeline.clock
     timeline.__class__ = Timeline
+    timeline.marks = timeline.ended = None
     timeline.buckets = tuple(
         Bucket(timeline, index, clock) for index in range(len(timeline.buckets))
     )

@@ -9,93 +9,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
+from typing import Any
 
-from stepwatch.signals.blackbox import LiveLine, RingWriter
-from stepwatch.signals.blackbox.layout import COLLECTIVE_AT, LIVE_AT, pack_live
-from stepwatch.signals.records import Kind, Op, Phase, StepFlag
-
-COLLECTIVE = len(Phase)
-PIPELINE_WAIT = COLLECTIVE + 1
-BUCKETS = COLLECTIVE + 2
-
-_LIVE = LIVE_AT // 8
-_LIVE_WORD = _LIVE + 1
-_COLLECTIVE = COLLECTIVE_AT // 8
-# High part of a live word for each bucket; a collective leaves the live line unchanged.
-_LIVE_BITS = (
-    *(pack_live(LiveLine(0, 0, 0, phase))[1] for phase in Phase),
-    0,
-    pack_live(LiveLine(0, 0, 0, Phase.OTHER, waiting=True))[1],
+from stepwatch.hooks.core.buckets import (
+    BUCKETS,
+    COLLECTIVE,
+    COLLECTIVE_LINE,
+    INSIDE,
+    LIVE_WORD,
+    MICROBATCH_SHIFT,
 )
-_MICROBATCH_SHIFT = 32
-_INSIDE = 1 << 56
-_DETACHED_WORDS = max(_LIVE_WORD, _COLLECTIVE + 2) + 1
+from stepwatch.signals.blackbox import RingWriter
+from stepwatch.signals.records import Kind, Phase, StepFlag
 
+from .bucket import Bucket, CollectiveTotals
 
-class CollectiveTotals:
-    """All collectives with one operation in one group since the last step ended."""
-
-    __slots__ = ("count", "exposed_ns", "first_arrival_ns", "longest_ns", "nbytes")
-
-    def __init__(self, first_arrival_ns: int) -> None:
-        self.count = 0
-        self.nbytes = 0
-        self.exposed_ns = 0
-        self.longest_ns = 0
-        self.first_arrival_ns = first_arrival_ns
-
-
-class Bucket:
-    """Counts time to one bucket while it is entered: reusable, and at any depth.
-
-    It raises nothing: surplus leaves are counted as misuse, and once the timeline is detached it
-    shows nothing.
-    """
-
-    __slots__ = ("_bits", "_clock", "_index", "_timeline")
-
-    def __init__(self, timeline: Timeline, index: int, clock: Callable[[], int]) -> None:
-        self._timeline = timeline
-        self._index = index
-        self._bits = _LIVE_BITS[index]
-        self._clock = clock
-
-    def __enter__(self) -> None:
-        timeline = self._timeline
-        now = self._clock()
-        outer = timeline.bucket
-        timeline.totals[outer] += now - timeline.since
-        timeline.since = now
-        timeline.stack.append(outer)
-        timeline.bucket = self._index
-        words = timeline.words
-        try:
-            words[_LIVE] = now
-            words[_LIVE_WORD] = timeline.step | self._bits
-        except ValueError:  # a signal handler closed the ring in between
-            timeline.detach()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        timeline = self._timeline
-        now = self._clock()
-        try:
-            outer = timeline.stack.pop()
-            timeline.totals[timeline.bucket] += now - timeline.since
-            timeline.since = now
-            timeline.bucket = outer
-            words = timeline.words
-            words[_LIVE] = now
-            words[_LIVE_WORD] = timeline.step | _LIVE_BITS[outer]
-        except IndexError:
-            timeline.misuse("a phase was left twice: use `with step.phase(name):`")
-        except ValueError:
-            timeline.detach()
+_COLLECTIVE_WORD = COLLECTIVE_LINE + 1
+_COLLECTIVE_BYTES = COLLECTIVE_LINE + 2
+_OUTSIDE = INSIDE - 1
+_DETACHED_WORDS = max(LIVE_WORD, _COLLECTIVE_BYTES) + 1
 
 
 class Timeline:
@@ -155,6 +87,9 @@ class Timeline:
         self.step = 0
         self.microbatches = 0
         self.flags = int(StepFlag.FIRST)
+        self.marks: Any = None
+        """The boundaries on a device; None while the host alone is timed."""
+        self.ended: Callable[[int, int, int], None] | None = None
         self.buckets = tuple(Bucket(self, index, clock) for index in range(BUCKETS))
         """A context manager for each bucket."""
 
@@ -181,7 +116,7 @@ class Timeline:
         """Like `enter`, and show the microbatch in the live line; return the moment in ns."""
         now = self.enter(bucket)
         try:
-            self.words[_LIVE_WORD] |= (microbatch & 0xFFFF) << _MICROBATCH_SHIFT
+            self.words[LIVE_WORD] |= (microbatch & 0xFFFF) << MICROBATCH_SHIFT
         except ValueError:
             self.detach()
         return now
@@ -189,15 +124,14 @@ class Timeline:
     def arrive(self, group: int, op: int, nbytes: int = 0) -> int:
         """A collective with `nbytes` begins: show it in the collective line; return the moment."""
         now = self.clock()
+        word = (group & 0xFFFF) << 32 | op << 48 | INSIDE
         words = self.words
         with self._line:
             self.entered += 1
             try:
-                words[_COLLECTIVE] = now
-                words[_COLLECTIVE + 2] = nbytes
-                words[_COLLECTIVE + 1] = (
-                    self.entered & 0xFFFFFFFF | (group & 0xFFFF) << 32 | op << 48 | _INSIDE
-                )
+                words[COLLECTIVE_LINE] = now
+                words[_COLLECTIVE_BYTES] = nbytes
+                words[_COLLECTIVE_WORD] = self.entered & 0xFFFFFFFF | word
             except ValueError:
                 self.detach()
         return now
@@ -206,13 +140,10 @@ class Timeline:
         """Collective number `entered` has ended; called from any thread."""
         with self._line:
             if self.entered == entered:
-                self._outside()
-
-    def _outside(self) -> None:
-        try:
-            self.words[_COLLECTIVE + 1] &= _INSIDE - 1
-        except ValueError:
-            self.detach()
+                try:
+                    self.words[_COLLECTIVE_WORD] &= _OUTSIDE
+                except ValueError:
+                    self.detach()
 
     def depart(self, group: int, op: int, nbytes: int, arrived_ns: int, now: int) -> None:
         """The collective that arrived at `arrived_ns` has ended at `now`."""
@@ -228,19 +159,21 @@ class Timeline:
 
     def enter_collective(self, group: int, op: int, nbytes: int = 0) -> int:
         """A blocking collective begins: stop the current bucket's clock."""
-        now = self.arrive(group, op, nbytes)
-        self._block(now)
+        now = Timeline.arrive(self, group, op, nbytes)
+        bucket = self.bucket
+        self.totals[bucket] += now - self.since
+        self.since = now
+        self.stack.append(bucket)
+        self.bucket = COLLECTIVE
         return now
 
-    def _block(self, now: int) -> None:
+    def enter_wait(self, group: int, op: int) -> None:
+        """The rank waits for a collective that is counted where it was called."""
+        now = self.clock()
         self.totals[self.bucket] += now - self.since
         self.since = now
         self.stack.append(self.bucket)
         self.bucket = COLLECTIVE
-
-    def enter_wait(self, group: int, op: int) -> None:
-        """The rank waits for a collective that is counted where it was called."""
-        self._block(self.clock())
 
     def leave_wait(self) -> None:
         """That wait has ended: return to the bucket it interrupted."""
@@ -251,9 +184,24 @@ class Timeline:
 
     def leave_collective(self, group: int, op: int, nbytes: int, arrived_ns: int) -> None:
         """A blocking collective has ended: return to the bucket it interrupted."""
-        Timeline.leave_wait(self)  # not the override in a class that marks waits on a device
-        self._outside()
-        self.depart(group, op, nbytes, arrived_ns, self.since)
+        now = self.clock()
+        self.totals[COLLECTIVE] += now - self.since
+        self.since = now
+        self.bucket = self.stack.pop()
+        try:
+            self.words[_COLLECTIVE_WORD] &= _OUTSIDE
+        except ValueError:
+            self.detach()
+        try:
+            totals = self.collectives[group, op]
+        except KeyError:
+            totals = self.collectives[group, op] = CollectiveTotals(arrived_ns)
+        spent = now - arrived_ns
+        totals.count += 1
+        totals.nbytes += nbytes
+        totals.exposed_ns += spent
+        if spent > totals.longest_ns:
+            totals.longest_ns = spent
 
     def move_to_collective(self, bucket: int, spent_ns: int) -> None:
         """Move time in `bucket` that turned out to be blocked in a collective.
@@ -266,6 +214,26 @@ class Timeline:
         spent_ns = min(spent_ns, self.totals[bucket])
         self.totals[bucket] -= spent_ns
         self.totals[COLLECTIVE] += spent_ns
+
+    def move(self, source: int, target: int, spent_ns: int) -> None:
+        """Move `spent_ns` of the current step from one bucket to another."""
+        self.totals[source] -= spent_ns
+        self.totals[target] += spent_ns
+
+    def insert_outer(self, place: int, bucket: int) -> None:
+        """Put `bucket` at `place` below the buckets that were entered; time counts to it later."""
+        self.stack.insert(place, bucket)
+
+    def remove_outer(self, place: int, bucket: int) -> bool:
+        """Remove `bucket` from `place` in the stack; return whether it was there."""
+        is_there = self.stack[place : place + 1] == [bucket]
+        if is_there:
+            del self.stack[place]
+        return is_there
+
+    def totals_of(self, group: int, op: int) -> CollectiveTotals | None:
+        """Return the current step's totals for `op` in `group`; None before the first call."""
+        return self.collectives.get((group, op))
 
     def end_step(self) -> tuple[int, int, list[int]]:
         """Close the step: (end, duration, totals by bucket) in ns; the next step begins here."""
@@ -293,6 +261,3 @@ class Timeline:
                 totals.first_arrival_ns,
             )
         self.collectives.clear()
-
-
-OPS_BY_NAME = {op.name.lower(): op for op in Op}

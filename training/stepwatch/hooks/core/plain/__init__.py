@@ -1,0 +1,1 @@
+"""The paths of every step in plain Python."""
