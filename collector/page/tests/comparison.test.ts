@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Schemas } from "../src/api/types";
-import { beganAt, firstMoment, newestAttempt, ofAttempt, referenceOf, referenceText, referenceWords, shifted } from "../src/views/job/comparison";
+import { beganAt, firstMoment, isAbout, newestAttempt, referenceOf, referenceText, referenceWords, shifted } from "../src/views/job/comparison";
 
 test("an address names a job, or one of its attempts", () => {
   assert.deepEqual(referenceOf("old"), { job: "old", attempt: null });
@@ -17,17 +17,16 @@ test("an attempt of the same job goes by its number, another job's by both", () 
   assert.equal(referenceWords("mine", { job: "old", attempt: null }), "old");
 });
 
-test("an attempt's points are its own, and their moments move with its beginning", () => {
+test("moments move with the beginning, and an unknown one stays unknown", () => {
   const column = [5, 4, 3];
   const series = {
     name: "loss", evaluation: "", unit: "", better: "", note: "", attempt: [0, 1, 1], step: [7, 7, 8], at: [10, 20, null],
     mean: column, min: column, max: column, last: column, non_finite: [0, 0, 0],
   } satisfies Schemas["Series"];
-  const second = ofAttempt(series, 1);
-  assert.deepEqual([second.step, second.mean, second.at], [[7, 8], [4, 3], [20, null]]);
-  assert.equal(ofAttempt(series, null), series);
-  assert.deepEqual(shifted([second], 80)[0]?.at, [100, null]);
-  assert.equal(firstMoment([series, second]), 10);
+  assert.equal(isAbout({ job: "old", series: [series] }, { job: "old", attempt: 0 }), true);
+  assert.equal(isAbout({ job: "old", series: [series] }, { job: "old", attempt: 1 }), false, "that of the choice before");
+  assert.deepEqual(shifted([series], 80)[0]?.at, [90, 100, null]);
+  assert.equal(firstMoment([series]), 10);
   assert.equal(firstMoment([]), null);
 });
 

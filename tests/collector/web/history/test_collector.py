@@ -44,7 +44,14 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     process.end()
 
 
-PATHS = ("series", "series?metric=bleu&metric=accuracy", "spent", "marks", "matrix")
+PATHS = (
+    "series",
+    "series?attempt=0",
+    "series?metric=bleu&metric=accuracy",
+    "spent",
+    "marks",
+    "matrix",
+)
 
 
 def hard_run() -> list[Segment]:
@@ -94,6 +101,15 @@ def test_redone_steps_are_left_out(collector: Process) -> None:
     drawn = curves(answer(collector, "series"))
     assert drawn["loss"]["step"] == drawn["step_seconds"]["step"] == [*range(RESUMED)]
     assert {*drawn["loss"]["attempt"]} == {0}
+
+
+def test_an_attempt_s_curves_have_the_steps_that_a_later_one_repeats(collector: Process) -> None:
+    drawn = curves(answer(collector, "series?attempt=0"))
+    assert drawn["loss"]["step"] == drawn["step_seconds"]["step"] == [*range(STEPS)]
+    assert {*drawn["loss"]["attempt"]} == {0}
+    for attempt in (1, 7):
+        drawn = curves(answer(collector, f"series?attempt={attempt}"))
+        assert drawn["loss"]["step"] == drawn["step_seconds"]["step"] == []
 
 
 def test_numbers_that_are_none_are_counted_and_null(collector: Process) -> None:

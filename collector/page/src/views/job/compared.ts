@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { useAnswer } from "../../api/answer";
 import type { Schemas } from "../../api/types";
-import { beganAt, firstMoment, newestAttempt, ofAttempt, referenceOf, referenceWords, shifted } from "./comparison";
+import { beganAt, firstMoment, isAbout, newestAttempt, referenceOf, referenceWords, shifted } from "./comparison";
 import { chosen, seriesPath } from "./state";
 
 /** Curves whose moments count from the beginning of the job's own, and their name. */
@@ -16,15 +16,14 @@ export function useComparison(job: string, attempts: readonly Schemas["Attempt"]
   const { compare, metrics } = chosen.value;
   const reference = useMemo(() => referenceOf(compare), [compare]);
   const isOther = reference !== null && reference.job !== job;
-  const curves = useAnswer<Schemas["SeriesAnswer"]>(reference && seriesPath(reference.job, metrics, null)).value.value;
+  const curves = useAnswer<Schemas["SeriesAnswer"]>(reference && seriesPath(reference.job, metrics, null, reference.attempt)).value.value;
   const other = useAnswer<Schemas["JobAnswer"]>(isOther ? `/v1/jobs/${encodeURIComponent(reference.job)}?ranks=none` : null).value.value;
   return useMemo(() => {
-    if (!reference || !curves || curves.job !== reference.job) return { series: [], words: "" };
-    const series = curves.series.map((one) => ofAttempt(one, reference.attempt));
+    if (!reference || !curves || !isAbout(curves, reference)) return { series: [], words: "" };
     const known = isOther ? (other?.attempts ?? []) : attempts;
-    const began = beganAt(known, reference.attempt) ?? firstMoment(series);
+    const began = beganAt(known, reference.attempt) ?? firstMoment(curves.series);
     const own = beganAt(attempts, reference.attempt === null ? null : newestAttempt(attempts));
     const later = began === null || own === null ? 0 : own - began;
-    return { series: shifted(series, later), words: referenceWords(job, reference) };
+    return { series: shifted(curves.series, later), words: referenceWords(job, reference) };
   }, [curves, other, reference, job, JSON.stringify(attempts.map(({ began_at }) => began_at))]);
 }

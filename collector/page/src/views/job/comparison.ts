@@ -23,23 +23,9 @@ export const referenceText = ({ job, attempt }: Reference): string => (attempt =
 export const referenceWords = (page: string, { job, attempt }: Reference): string =>
   [...(job === page && attempt !== null ? [] : [job]), ...(attempt === null ? [] : [`attempt ${attempt}`])].join(", ");
 
-/** Returns an attempt's points; all with a null attempt. */
-export function ofAttempt(series: Series, attempt: number | null): Series {
-  if (attempt === null) return series;
-  const kept = series.attempt.map((number) => number === attempt);
-  const only = <T>(column: readonly T[]): T[] => column.filter((_, index) => kept[index]);
-  return {
-    ...series,
-    attempt: only(series.attempt),
-    step: only(series.step),
-    at: only(series.at),
-    mean: only(series.mean),
-    min: only(series.min),
-    max: only(series.max),
-    last: only(series.last),
-    non_finite: only(series.non_finite),
-  };
-}
+/** Whether an answer is about a reference: until the next one comes, that of the choice before is there. */
+export const isAbout = ({ job, series }: Pick<Schemas["SeriesAnswer"], "job" | "series">, reference: Reference): boolean =>
+  job === reference.job && (reference.attempt === null || series.every(({ attempt }) => (attempt[0] ?? reference.attempt) === reference.attempt));
 
 /** Returns when a job began, or its attempt of that number; null if it is unknown. */
 export function beganAt(attempts: readonly Attempt[], attempt: number | null): number | null {

@@ -53,9 +53,9 @@ export function zoom(range: [number, number] | null): void {
 export const takeRange = (range: string): void => setQuery({ range, from: null, to: null });
 
 /** The path of the curves: the standard metrics and the chosen ones. */
-export function seriesPath(job: string, metrics: readonly string[], range: [number, number] | null): string {
+export function seriesPath(job: string, metrics: readonly string[], range: [number, number] | null, attempt: number | null = null): string {
   const names = [...STANDARD, "mfu", ...metrics].map((name) => `metric=${encodeURIComponent(name)}`);
-  return `/v1/jobs/${encodeURIComponent(job)}/series?${names.join("&")}${rangeQuery(range, "&")}`;
+  return `/v1/jobs/${encodeURIComponent(job)}/series?${names.join("&")}${rangeQuery(range, "&")}${attempt === null ? "" : `&attempt=${attempt}`}`;
 }
 
 /** The parameters of a range, after `start`. */

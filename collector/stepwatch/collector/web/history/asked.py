@@ -11,6 +11,8 @@ LATEST_S = 9e9
 """In nanoseconds it still fits the databases' integers."""
 LEAST_POINTS, POINTS, MOST_POINTS = 50, 600, 4000
 """Points per curve: a phone's width, the default, and a 4K screen's width."""
+_MOST_ATTEMPT = (1 << 32) - 1
+"""An attempt has 32 bits."""
 MOST_METRICS, MOST_NAME = 16, 300
 """Metrics per answer, and characters in a name."""
 
@@ -48,6 +50,15 @@ def metrics_of(query: QueryParams) -> list[str]:
             f"give at most {MOST_METRICS} metrics, each of 1 to {MOST_NAME} characters"
         )
     return names
+
+
+def attempt_of(query: QueryParams) -> int | None:
+    """Return the number in `attempt`; None without it.
+
+    Raises:
+        ValueError: it is no number of an attempt.
+    """
+    return whole_of(query, "attempt", 0, (0, _MOST_ATTEMPT)) if "attempt" in query else None
 
 
 def moment_of(query: QueryParams, name: str, default: float) -> float:

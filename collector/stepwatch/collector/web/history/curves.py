@@ -35,9 +35,10 @@ _BETTER = {Better.LOWER: "lower", Better.HIGHER: "higher"}
 
 
 class _Source(NamedTuple):
-    """How a metric's points are made, and whether there are any."""
+    """How a metric's points are made, those of repeated steps apart, and whether there are any."""
 
     make: Callable[[], Points]
+    make_redone: Callable[[], Points]
     is_known: Callable[[], bool]
 
 
@@ -52,12 +53,13 @@ class Name(NamedTuple):
 
 
 class Curves:
-    """A job's curves by metric; `points` makes each once."""
+    """A job's curves by metric; `points` and `redone` make each once."""
 
     def __init__(self, about: dict[str, Any], names: Iterable[tuple[Name, _Source]]):
         self.about = about
         """The answer's fields about the job: `job`, `state`, `attempt`."""
         self._made: dict[tuple[str, str], Points] = {}
+        self._redone: dict[tuple[str, str], Points] = {}
         self._sources = {(name.evaluation, name.name): (name, source) for name, source in names}
 
     def points(self, name: Name) -> Points:
@@ -66,6 +68,18 @@ class Curves:
         if key not in self._made:
             self._made[key] = self._sources[key][1].make()
         return self._made[key]
+
+    def redone(self, name: Name) -> Points:
+        """Return a metric's points of steps that a later run repeats, which `points` leaves out."""
+        key = name.evaluation, name.name
+        if key not in self._redone:
+            self._redone[key] = self._sources[key][1].make_redone()
+        return self._redone[key]
+
+    def of_attempt(self, name: Name, attempt: int) -> Points:
+        """Return one run's points, with the steps that a later run repeats."""
+        parts = self.points(name), self.redone(name)
+        return Points.joined([part.chosen(part.attempt == attempt) for part in parts])
 
     @property
     def names(self) -> list[Name]:
@@ -103,7 +117,7 @@ def _copied(job: LiveJob, verdicts: Verdicts, now: float) -> _Unmade:
     return _Unmade(
         about_job(job, verdicts, now),
         [
-            Run(run.number, redone, run.tracker(Metrics).copied(), pace_of(run, redone))
+            Run(run.number, redone, run.tracker(Metrics).copied(), pace_of(run))
             for run, redone in runs[-MOST_RUNS:]
         ],
     )
@@ -125,19 +139,31 @@ def _curves(unmade: _Unmade) -> Curves:
 
 
 def _own(runs: list[Run]) -> list[tuple[Name, _Source]]:
-    paces = [run.pace for run in runs]
+    paces = [run.pace.until(run.redone_from) for run in runs]
     return [
-        (Name(name, "", unit, BETTER[name]), _Source(*_of_own(paces, name)))
+        (Name(name, "", unit, BETTER[name]), _of_own(runs, paces, name))
         for name, unit in UNITS.items()
     ]
 
 
-def _of_own(paces: list[Pace], name: str) -> tuple[Callable[[], Points], Callable[[], bool]]:
-    return partial(_of_paces, paces, name), lambda: any(pace.has(name) for pace in paces)
+def _of_own(runs: list[Run], paces: list[Pace], name: str) -> _Source:
+    return _Source(
+        partial(_of_paces, paces, name),
+        lambda: Points.joined([_repeated(run, partial(run.pace.points, name)) for run in runs]),
+        lambda: any(pace.has(name) for pace in paces),
+    )
 
 
 def _of_paces(paces: list[Pace], name: str) -> Points:
     return Points.joined([pace.points(name) for pace in paces])
+
+
+def _repeated(run: Run, make: Callable[[], Points]) -> Points:
+    """Return those of a run's points whose newest step a later run repeats."""
+    if math.isinf(run.redone_from):
+        return Points.nothing()
+    points = make()
+    return points.chosen(points.step >= run.redone_from)
 
 
 def _recorded(runs: list[Run]) -> list[tuple[Name, _Source]]:
@@ -148,7 +174,14 @@ def _recorded(runs: list[Run]) -> list[tuple[Name, _Source]]:
             places = by_key.get((metric.evaluation, metric.name), (metric, []))[1]
             by_key[metric.evaluation, metric.name] = metric, [*places, (run, index)]
     return [
-        (name_of(metric), _Source(partial(_of_runs, places), partial(_is_known, places)))
+        (
+            name_of(metric),
+            _Source(
+                partial(_of_runs, places),
+                partial(_redone_of_runs, places),
+                partial(_is_known, places),
+            ),
+        )
         for metric, places in by_key.values()
     ]
 
@@ -158,7 +191,13 @@ def _is_known(places: list[tuple[Run, int]]) -> bool:
 
 
 def _of_runs(places: list[tuple[Run, int]]) -> Points:
-    return Points.joined([_of_run(run, index) for run, index in places])
+    return Points.joined([_of_run(run, index, run.redone_from) for run, index in places])
+
+
+def _redone_of_runs(places: list[tuple[Run, int]]) -> Points:
+    return Points.joined(
+        [_repeated(run, partial(_of_run, run, index, math.inf)) for run, index in places]
+    )
 
 
 def name_of(metric: MetricName) -> Name:
@@ -168,10 +207,10 @@ def name_of(metric: MetricName) -> Name:
     return Name(prefix + metric.name, metric.evaluation, metric.unit, better, metric.note)
 
 
-def _of_run(run: Run, index: int) -> Points:
+def _of_run(run: Run, index: int, until: float) -> Points:
     levels = run.metrics.levels(index).items()
     return finest_first(
-        [points_of(curve.until(run.redone_from), run.attempt, seconds) for seconds, curve in levels]
+        [points_of(curve.until(until), run.attempt, seconds) for seconds, curve in levels]
     )
 
 
@@ -197,7 +236,9 @@ def points_of(curve: Curve, attempt: int, seconds: int) -> Points:
 def _packed(unmade: _Unmade) -> bytes:
     curves = curves_of(*unmade)
     names = curves.names
-    parts = [few(curves.points(name), MOST_POINTS) for name in names]
+    parts = [
+        few(made(name), MOST_POINTS) for made in (curves.points, curves.redone) for name in names
+    ]
     arrays = [column for part in parts for column in part]
     return packed({"about": curves.about, "names": [[*name] for name in names]}, arrays)
 
@@ -207,13 +248,14 @@ def read_curves(value: Any) -> Curves:
     if isinstance(value, Curves):
         return value
     header, arrays = unpacked(value)
-    columns = iter(arrays)
     width = len(Points._fields)
     names = [Name(*name) for name in header["names"]]
-    parts = [Points(*(next(columns) for _ in range(width))) for _ in names]
+    parts = [Points(*arrays[first : first + width]) for first in range(0, len(arrays), width)]
+    # A collector of an older version packs no repeated steps.
+    redone = parts[len(names) :] or [Points.nothing() for _ in names]
     made = [
-        (name, _Source(partial(Points, *part), partial(bool, True)))
-        for name, part in zip(names, parts, strict=True)
+        (name, _Source(partial(Points, *part), partial(Points, *repeated), partial(bool, True)))
+        for name, part, repeated in zip(names, parts[: len(names)], redone, strict=True)
     ]
     return Curves(header["about"], made)
 

@@ -41,6 +41,11 @@ class Pace(NamedTuple):
         is_scaled = name != MFU or not math.isnan(self.peak)
         return is_scaled and any(bool((rows[column] > 0).any()) for rows in self.levels.values())
 
+    def until(self, step: float) -> Pace:
+        """Return the pace before a step; a bucket counts if all of its steps do."""
+        levels = {seconds: rows[rows["step"] < step] for seconds, rows in self.levels.items()}
+        return self._replace(levels=levels)
+
     def points(self, name: str) -> Points:
         """Return one of the curves, from the finest level that holds each part of its time."""
         levels = self.levels.items()
@@ -93,21 +98,14 @@ class Pace(NamedTuple):
         )
 
 
-def pace_of(attempt: Attempt, redone_from: float | None = None) -> Pace:
-    """Return a run's settled steps, only those before `redone_from` if set.
-
-    A bucket counts if all of its steps do.
-    """
+def pace_of(attempt: Attempt) -> Pace:
+    """Return a run's settled steps."""
     history = attempt.steps.history
     awaited = attempt.tracker(SettledSteps).awaited
-    end = min(
-        math.inf if redone_from is None else redone_from,
-        history.first if awaited is None else awaited,
-    )
+    end = history.first if awaited is None else awaited
     dropped = (history.dropped.curves.span(seconds) for seconds in SPANS)
     levels = {0: pace_rows(attempt, step_facts(attempt, None))}
     levels |= {
         seconds: part.rows for seconds, part in zip(SPANS, dropped, strict=True) if part is not None
     }
-    known = {seconds: rows[rows["step"] < end] for seconds, rows in levels.items()}
-    return Pace(attempt.number, known, peak_tokens_per_second(attempt))
+    return Pace(attempt.number, levels, peak_tokens_per_second(attempt)).until(end)

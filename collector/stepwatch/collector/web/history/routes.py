@@ -25,7 +25,7 @@ from stepwatch.collector.web.answering.tagged import tagged
 from stepwatch.collector.web.documents import OLD_SECONDS, stale
 from stepwatch.collector.web.job_view import HEATMAP_METRICS
 
-from .asked import metrics_of, range_of, whole_of, word_of
+from .asked import attempt_of, metrics_of, range_of, whole_of, word_of
 from .curves import CURVES, SHARED_CURVES, Curves, read_curves
 from .kept import Kept
 from .marks import MARKS, marks_document
@@ -83,12 +83,14 @@ class HistoryApi:
     async def series(self, request: Request) -> Response:
         """Serve the curves with the `?metric=` names given, else the standard ones.
 
-        `?from=` and `?to=` are Unix seconds, `?points=` the most points per curve.
+        `?from=` and `?to=` are Unix seconds, `?points=` the most points per curve. `?attempt=`
+        selects one attempt, with the steps that a later attempt repeats.
         """
 
         def asked() -> _Make:
-            wanted, span = metrics_of(request.query_params), range_of(request.query_params)
-            return lambda curves: series_document(curves, wanted, span)
+            query = request.query_params
+            wanted, span, attempt = metrics_of(query), range_of(query), attempt_of(query)
+            return lambda curves: series_document(curves, wanted, span, attempt)
 
         return await self._answer(request, _Source(CURVES, SHARED_CURVES, read_curves), asked)
 
@@ -179,7 +181,8 @@ def size_of(read: Any) -> int:
     if isinstance(read, bytes):
         return len(read)
     if isinstance(read, Curves):
-        return sum(column.nbytes for name in read.names for column in read.points(name))
+        parts = [made(name) for made in (read.points, read.redone) for name in read.names]
+        return sum(column.nbytes for part in parts for column in part)
     return sum(column.nbytes for column in read if isinstance(column, np.ndarray))
 
 

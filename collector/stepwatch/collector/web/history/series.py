@@ -26,15 +26,18 @@ _REASONS = {
 }
 
 
-def series_document(curves: Curves, wanted: list[str], asked: Range) -> dict[str, Any]:
+def series_document(
+    curves: Curves, wanted: list[str], asked: Range, attempt: int | None = None
+) -> dict[str, Any]:
     """Return the curves with the names `wanted`, or the `STANDARD` ones that exist.
 
+    With an `attempt` only its points are in them, those of steps that a later one repeats, too.
     A time without a value has no point. `resolution` is the coarsest that any part comes from,
     before neighbours are merged. `missing` lists the names without a value at any time.
     """
     chosen = {name: _named(curves, name) for name in wanted or STANDARD}
     parts = [
-        (name, curves.points(name).between(asked.from_s, asked.to_s))
+        (name, _points(curves, name, attempt).between(asked.from_s, asked.to_s))
         for names in chosen.values()
         for name in names
     ]
@@ -55,6 +58,10 @@ def series_document(curves: Curves, wanted: list[str], asked: Range) -> dict[str
             for name in curves.names
         ],
     }
+
+
+def _points(curves: Curves, name: Name, attempt: int | None) -> Points:
+    return curves.points(name) if attempt is None else curves.of_attempt(name, attempt)
 
 
 def _named(curves: Curves, wanted: str) -> list[Name]:

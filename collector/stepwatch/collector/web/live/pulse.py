@@ -86,7 +86,7 @@ def pulse(job: LiveJob, verdicts: Verdicts, now: float) -> Pulse:
 
 
 def _own_points(attempt: Attempt) -> dict[str, Points]:
-    pace = pace_of(attempt, None)
+    pace = pace_of(attempt)
     curves = {name: pace.points(name) for name in UNITS}
     return {name: Points.newest(curve.step, curve.at, curve.mean) for name, curve in curves.items()}
 

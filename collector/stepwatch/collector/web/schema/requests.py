@@ -180,6 +180,8 @@ class SeriesQuery(RangeQuery):
 
     metric: NotRequired[Annotated[list[str], Field(max_length=MOST_METRICS)]]
     """Names of metrics; without it the standard ones."""
+    attempt: NotRequired[Annotated[int, Field(ge=0)]]
+    """The only attempt, with the steps that a later one repeats; without it all attempts."""
 
 
 class MatrixQuery(HeatmapQuery, _From):
