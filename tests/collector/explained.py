@@ -25,7 +25,7 @@ def store_explained(path: Path) -> None:
         kind=FindingKind.DATA_SKEW, cause=Cause.UNEVEN_SHARDS, summary="rank 2 has more samples"
     )
     moment = Moment(JOB, 0, now + 1, now, {2: "node-0"}, 4)
-    incidents = [incident_from(item) for item in store.incidents(JOB)]
+    incidents = [incident_from(item) for item in store.incidents.newest(JOB)]
     moved = advance(incidents, [straggler, skew], moment)
     store.save_evaluation(JOB, [], [item.document() for item in moved])
     store.close()

@@ -42,7 +42,9 @@ def response_keys(folder: Path) -> Iterator[str]:
     """`METHOD path` of each route, and below it each key of its JSON; `[]` is an item of a list."""
     store_explained(folder / "store.db")
     store = Store.sqlite(folder / "store.db")
-    slow = next(incident for incident in store.incidents(JOB) if incident["kind"] == "straggler")
+    slow = next(
+        incident for incident in store.incidents.newest(JOB) if incident["kind"] == "straggler"
+    )
     lone = {**slow, "id": "alone", "merged_into": "", "state": "resolved"}
     store.save_evaluation(JOB, [], [lone])
     compared = _profiles(store)

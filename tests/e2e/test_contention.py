@@ -65,7 +65,7 @@ class Observers:
         self.service.receive(b"".join(payload for _, payload in waiting))
         self.agent.spool.acknowledge([sequence for sequence, _ in waiting])
         self.service.evaluate()
-        return self.store.incidents("contended", "open")
+        return self.store.incidents.newest("contended", "open")
 
     def wait_for_incident(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
         """The first open incident that is wanted; None if there is none before the deadline."""

@@ -58,7 +58,7 @@ def incidents(folder: Path, scenario: str, until_kind: str = "") -> list[dict[st
             end = time.monotonic() + GIVEN_UP_SECONDS
             while time.monotonic() < end and process.poll() is None:
                 service.evaluate()
-                stored = store.incidents(JOB)
+                stored = store.incidents.newest(JOB)
                 if any(incident["kind"] == until_kind for incident in stored):
                     break
                 time.sleep(0.5)
@@ -66,7 +66,7 @@ def incidents(folder: Path, scenario: str, until_kind: str = "") -> list[dict[st
             agent.stop()
             thread.join(120)
         service.evaluate()
-        return store.incidents(JOB)
+        return store.incidents.newest(JOB)
 
 
 def test_one_back_off_of_a_client_is_no_page(tmp_path: Path) -> None:

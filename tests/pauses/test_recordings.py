@@ -39,7 +39,7 @@ def replay(name: str, folder: Path) -> tuple[list[dict[str, Any]], StepHistory]:
         evaluate_until(service, clock, position + AFTER_NS)
         entry = service.job(name)
         assert entry is not None
-        return store.incidents(name), entry[0].current.steps.history
+        return store.incidents.newest(name), entry[0].current.steps.history
     finally:
         store.close()
 

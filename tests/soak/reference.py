@@ -47,7 +47,7 @@ def undisturbed_incidents(
         clock = MovedClock(int(log.places["wall_ns"].min()))
         service = Service(store, clock)
         _replay(service, clock, log, note)
-        incidents = store.incidents(job)
+        incidents = store.incidents.newest(job)
         store.close()
     return incidents
 

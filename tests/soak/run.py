@@ -204,7 +204,7 @@ class Soak:
             yield from self._log_checks(log)
             for sli, expected in slices.brute_force(log, self.plan.ranks).items():
                 yield comparison.same_slices(sli, stored_slices(store.engine, sli), expected)
-            incidents = store.incidents(JOB)
+            incidents = store.incidents.newest(JOB)
         finally:
             store.close()
         undisturbed = reference.undisturbed_incidents(log, JOB, self._note_slowly)

@@ -48,7 +48,7 @@ class SoakRun:
         service.run()  # saves the state, as a collector does at its end
         self.receipts = read(folder / "receipts")
         self.log = read_log(self.store, JOB, folder / "segments")
-        self.incidents = self.store.incidents(JOB)
+        self.incidents = self.store.incidents.newest(JOB)
 
     def _send(self, service: Service, body: bytes) -> None:
         request = httpx.Request("POST", "http://collector/v1/segments", content=body)

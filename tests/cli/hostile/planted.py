@@ -115,7 +115,7 @@ def plant(place: Path, name: str) -> None:
     site = Site(store, HandClock(0.0))
     client = Client(make_api(site.service, None, render))
     _run(site, name)
-    for incident in store.incidents():
+    for incident in store.incidents.newest():
         for event in ("assigned", "comment"):
             note = {
                 "event": event,
@@ -134,7 +134,7 @@ def plant(place: Path, name: str) -> None:
 def stored_incidents(place: Path) -> list[dict[str, Any]]:
     """Every incident as it is stored."""
     store = Store.sqlite(place)
-    incidents = list(store.incidents())
+    incidents = list(store.incidents.newest())
     store.close()
     return incidents
 

@@ -22,6 +22,6 @@ def place(tmp_path: Path) -> str:
         service.receive(body([item]))
         service.evaluate()
         clock.advance(0.5)
-    assert [incident["kind"] for incident in store.incidents()] == ["straggler"]
+    assert [incident["kind"] for incident in store.incidents.newest()] == ["straggler"]
     store.close()
     return str(file)

@@ -20,7 +20,7 @@ from stepwatch.collector.runtime.paging.configuration import read_receivers
 from stepwatch.collector.runtime.paging.otlp_logs import OtlpLogs, from_environment
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
-from stepwatch.collector.store.outbox import Outbox
+from stepwatch.collector.store.incidents.outbox import Outbox
 from stepwatch.collector.store.response import Silences
 from stepwatch.collector.store.response.silences import Wanted
 from stepwatch.signals import names, traces

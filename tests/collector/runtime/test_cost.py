@@ -46,7 +46,7 @@ class Run:
 
     @property
     def incident(self) -> dict[str, float | str | None]:
-        (incident,) = self.store.incidents(JOB)
+        (incident,) = self.store.incidents.newest(JOB)
         return incident
 
     def cost_by_tokens(self) -> Reading:

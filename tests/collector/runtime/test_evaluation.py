@@ -290,7 +290,7 @@ def test_what_could_not_be_written_is_written_later(
     job_state = service.job(JOB)
     assert job_state is not None
     assert store.slices(JOB, "goodput") == list(job_state[1].slices["goodput"].line) != []
-    assert [item["rank"] for item in store.incidents(JOB)] == [2]
+    assert [item["rank"] for item in store.incidents.newest(JOB)] == [2]
     assert len(store.account_days(0, 1 << 40, JOB)) == 1
 
 

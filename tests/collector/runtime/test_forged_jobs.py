@@ -68,9 +68,9 @@ def test_jobs_that_run_stay_while_others_are_claimed(
     for item in other_run[30:]:
         flood(service, 20)
         take(service, clock, item)
-    opened = store.incidents(JOB, "open")
+    opened = store.incidents.newest(JOB, "open")
     assert [incident["kind"] for incident in opened] == ["rank-failed"]
-    assert store.incidents(OTHER, "open") == []
+    assert store.incidents.newest(OTHER, "open") == []
 
 
 def test_a_job_that_begins_during_a_flood_is_evaluated(

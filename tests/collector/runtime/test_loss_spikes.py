@@ -29,7 +29,7 @@ def test_two_steps_of_ten_between_two_evaluations(
         service.receive(body([segment(second + 1, tables)]))
         service.evaluate()
     assert service.evaluation_failures == 0
-    (incident,) = store.incidents(JOB)
+    (incident,) = store.incidents.newest(JOB)
     assert (incident["kind"], incident["cause"], incident["since_step"]) == (
         "loss-anomaly",
         "loss-spike",

@@ -104,7 +104,7 @@ def test_a_job_beyond_the_restored_ones_comes_back_whole(
     restarted.evaluate()
     assert view(restarted)["step"] == 44
     assert [item["id"] for item in view(restarted)["incidents"]] == [opened[0]["id"]]
-    assert len(store.incidents(JOB)) == 1, "no second incident for the same fault"
+    assert len(store.incidents.newest(JOB)) == 1, "no second incident for the same fault"
 
 
 def test_the_first_request_of_a_job_counts_once(store: Store, clock: HandClock) -> None:

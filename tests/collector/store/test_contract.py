@@ -68,14 +68,14 @@ def test_incidents_are_found_by_id_job_and_state(opened: Store) -> None:
         incident("c", state="resolved"),
     ]
     opened.save_evaluation(JOB, [], incidents)
-    assert opened.incidents() == incidents
-    assert opened.incidents(JOB) == [incidents[0], incidents[2]]
-    assert opened.incidents(state="open") == incidents[:2]
-    assert opened.incidents(limit=1) == incidents[:1]
-    assert (opened.incident("b"), opened.incident("z")) == (incidents[1], None)
+    assert opened.incidents.newest() == incidents
+    assert opened.incidents.newest(JOB) == [incidents[0], incidents[2]]
+    assert opened.incidents.newest(state="open") == incidents[:2]
+    assert opened.incidents.newest(limit=1) == incidents[:1]
+    assert (opened.incidents.one("b"), opened.incidents.one("z")) == (incidents[1], None)
     resolved = incident("a", opened_at=3.0, state="resolved")
     opened.save_evaluation(JOB, [], [resolved])
-    assert opened.incident("a") == resolved and len(opened.incidents()) == 3
+    assert opened.incidents.one("a") == resolved and len(opened.incidents.newest()) == 3
 
 
 def test_segments_of_later_formats_are_kept_once(opened: Store) -> None:

@@ -181,9 +181,9 @@ def test_both_databases_keep_leases_alike(opened: Store) -> None:
     incident = {"id": "x", "job": "a", "kind": "hang", "state": "open", "opened_at": 1.0}
     with pytest.raises(LeaseLostError):
         opened.save_evaluation("a", [], [incident], Lease("a", "first", 1))
-    assert opened.incidents() == []
+    assert opened.incidents.newest() == []
     opened.save_evaluation("a", [], [incident], Lease("a", "second", 2))
-    assert opened.incidents() == [incident]
+    assert opened.incidents.newest() == [incident]
 
 
 def test_a_lease_that_a_write_is_checked_against_is_not_claimed(opened: Store) -> None:

@@ -78,7 +78,7 @@ def test_a_store_is_moved_forward_when_it_is_opened_and_back_when_asked(
         store = Store(url)
     (line,) = caplog.messages
     assert f"from schema {BEFORE} to {NEXT}" in line and "not-shown" not in line
-    incidents = store.incidents()
+    incidents = store.incidents.newest()
     assert [item.payload for item in store.segments(JOB)] == payloads and len(incidents) == 1
     store.close()
     assert "ticket" in {column["name"] for column in sa.inspect(engine).get_columns("silence")}
@@ -87,7 +87,7 @@ def test_a_store_is_moved_forward_when_it_is_opened_and_back_when_asked(
     monkeypatch.undo()
     store = Store(url)
     assert [item.payload for item in store.segments(JOB)] == payloads
-    assert store.incidents() == incidents
+    assert store.incidents.newest() == incidents
     store.close()
 
 

@@ -19,9 +19,10 @@ from stepwatch.collector.runtime.paging.deciding import LATE_SECONDS
 from stepwatch.collector.runtime.paging.receivers import KEY_HEADER, Answer, Outgoing
 from stepwatch.collector.runtime.paging.sending import Post
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.store import Store, outbox
+from stepwatch.collector.store import Store
+from stepwatch.collector.store.incidents import outbox
+from stepwatch.collector.store.incidents.outbox import Notice, Outbox
 from stepwatch.collector.store.leases import Lease, Leases
-from stepwatch.collector.store.outbox import Notice, Outbox
 from stepwatch.collector.web.api import make_api
 from stepwatch.signals import names
 from stepwatch.signals.clock import NANOSECONDS
@@ -85,7 +86,7 @@ def test_what_happens_to_incidents_is_sent_once(opened: Store) -> None:
         clock.advance(0.5)
     for _ in range(3):
         notifier.advance()
-    (incident,) = opened.incidents()
+    (incident,) = opened.incidents.newest()
     (key,) = receiver.keys
     assert key.startswith(f"{incident['id']}:opened:")
     assert opened.outbox.counts() == {"pending": 0, "delivered": 1, "failed": 0}
@@ -96,7 +97,7 @@ def test_without_a_receiver_nothing_is_written(opened: Store) -> None:
     service = Service(opened, HandClock(60.0))
     service.receive(body(RUN))
     service.evaluate()
-    assert len(opened.incidents()) == 1 and sum(opened.outbox.counts().values()) == 0
+    assert len(opened.incidents.newest()) == 1 and sum(opened.outbox.counts().values()) == 0
 
 
 def test_whoever_lost_its_lease_tells_nobody(opened: Store) -> None:

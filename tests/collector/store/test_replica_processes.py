@@ -79,8 +79,10 @@ def test_one_that_was_stopped_for_longer_than_its_lease_writes_nothing(
         until("the first to be behind", lambda: exported(first, "stepwatch_collector_jobs 0"))
         until("its answer", lambda: job_at(first).get("step") == 59)
         time.sleep(1.0)  # some evaluations, in which it could do harm
-        assert len(store.incidents()) == 1
-        assert [item["id"] for item in job_at(first)["incidents"]] == [store.incidents()[0]["id"]]
+        assert len(store.incidents.newest()) == 1
+        assert [item["id"] for item in job_at(first)["incidents"]] == [
+            store.incidents.newest()[0]["id"]
+        ]
         until("one of them to evaluate it", lambda: sorted(map(evaluated, pair)) == [0, 1])
         for collector in pair:
             assert "Traceback" not in collector.log.read_text(), json.dumps(

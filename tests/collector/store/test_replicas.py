@@ -63,7 +63,7 @@ def pair(url: str) -> Iterator[Pair]:
 def written(store: Store) -> tuple[dict[str, list[Slice]], list[dict[str, Any]]]:
     """Slices and incidents as they are stored; the ids of incidents are random."""
     slices = {name: store.slices(JOB, name) for name in slis.discover()}
-    return slices, [{**item, "id": None} for item in store.incidents()]
+    return slices, [{**item, "id": None} for item in store.incidents.newest()]
 
 
 def single_collector_rows(folder: Path) -> tuple[dict[str, list[Slice]], list[dict[str, Any]]]:

@@ -25,9 +25,9 @@ def test_a_damaged_incident_hides_no_other(
         change = "update incident set document = cast(? as text) where id = 'damaged'"
         connection.execute(change, (damaged,))
     connection.close()
-    assert store.incidents(JOB) == store.incidents() == documents[:1]
-    assert (store.incident("good"), store.incident("damaged")) == (documents[0], None)
+    assert store.incidents.newest(JOB) == store.incidents.newest() == documents[:1]
+    assert (store.incidents.one("good"), store.incidents.one("damaged")) == (documents[0], None)
     assert "damaged" in caplog.text
-    assert store.unreadable_incidents == {"damaged"}, "read twice, counted once"
+    assert store.incidents.unreadable == {"damaged"}, "read twice, counted once"
     exported = metric(Service(store, HandClock()), names.COLLECTOR_UNREADABLE_INCIDENTS)
     assert exported == 1

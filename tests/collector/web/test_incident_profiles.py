@@ -67,7 +67,7 @@ def test_an_incident_is_profiled_once_and_shows_what_came_of_it(
     profiles = IncidentProfiles(service)
     profiles.request_due()
     (request,) = service.store.profiles.of_job(JOB)
-    (incident,) = service.store.incidents(JOB)
+    (incident,) = service.store.incidents.newest(JOB)
     wanted = request.wanted
     assert (wanted.rank, wanted.peer, wanted.steps, wanted.by) == (2, 3, 3, "stepwatch")
     assert wanted.incidents == [incident["id"]]
@@ -96,7 +96,7 @@ def test_nothing_is_requested_that_the_site_does_not_name(
 
 
 def test_a_cause_is_named_as_well_as_a_kind(site: Site) -> None:
-    (incident,) = site.service.store.incidents(JOB)
+    (incident,) = site.service.store.incidents.newest(JOB)
     allow(site.service, incident["cause"])
     IncidentProfiles(site.service).request_due()
     assert requested(site.service) == [("asked", 2, 3)]

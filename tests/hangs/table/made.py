@@ -122,7 +122,9 @@ def _play(job: Job, clock: HandClock, row: Row) -> float:
 
 def answer_from(store: Store, job: str, began: float) -> Answer:
     """Return the incidents' answer to a wait that began at a wall time."""
-    since = [incident for incident in store.incidents(job) if incident["last_seen_at"] >= began]
+    since = [
+        incident for incident in store.incidents.newest(job) if incident["last_seen_at"] >= began
+    ]
     about = [incident for incident in since if incident["kind"] in _STANDSTILLS]
     opened = [
         (opening_s, incident)

@@ -35,7 +35,7 @@ def replicas(rings: Path, results_of_ranks: RunRanks, store: Store) -> Run:
     def run(world: int = 2, **environ: str) -> tuple[Service, list[dict[str, Any]]]:
         results_of_ranks(PROGRAM, world, **environ)
         service = replayed(tables_in(rings), world, store)
-        return service, store.incidents(JOB)
+        return service, store.incidents.newest(JOB)
 
     return run
 

@@ -59,7 +59,7 @@ def replay(stored: Path, job: str, scratch: Path, until_ns: int, *, devices: boo
         evaluate_until(service, clock, until_ns)
         entry = service.job(job)
         assert entry is not None, f"{stored} holds nothing of {job}"
-        return Replayed(target.incidents(job), entry[0].current.window(WINDOW_STEPS))
+        return Replayed(target.incidents.newest(job), entry[0].current.window(WINDOW_STEPS))
     finally:
         source.close()
         target.close()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stepwatch.collector.incidents.model import ALERT, OPEN, Incident
-from stepwatch.collector.store.outbox import Notice
+from stepwatch.collector.store.incidents.outbox import Notice
 
 from .transitions import MAX_TIMELINE
 

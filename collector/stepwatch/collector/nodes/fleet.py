@@ -133,7 +133,7 @@ class FleetReader:
         now_ns, engine = self._clock.wall_ns(), self._store.engine
         since_ns = max(now_ns - LIMITS.month_days * DAY_NS, 0)
         sighted = newest_sightings(engine, since_ns, MOST_READ)
-        incidents = self._store.incidents(limit=_INCIDENTS_READ)
+        incidents = self._store.incidents.newest(limit=_INCIDENTS_READ)
         return fleet_of(node_rows(engine), sighted, incidents, now_ns / NANOSECONDS)
 
 

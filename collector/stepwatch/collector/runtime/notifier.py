@@ -18,8 +18,8 @@ from stepwatch.collector.runtime.paging.forgetting import BEFORE_THE_END_SECONDS
 from stepwatch.collector.runtime.paging.receivers import Alertmanager, Answer, Receiver
 from stepwatch.collector.runtime.paging.sending import ANSWER_SECONDS, Post, post
 from stepwatch.collector.state.live import CONTAINED
+from stepwatch.collector.store.incidents.outbox import CLAIMED_SECONDS, REFUSED, Claimed, Outbox
 from stepwatch.collector.store.outages.outage import Outage
-from stepwatch.collector.store.outbox import CLAIMED_SECONDS, REFUSED, Claimed, Outbox
 from stepwatch.collector.store.response import Notes, Silences, response_of
 from stepwatch.collector.store.response.notes import ACKNOWLEDGED
 from stepwatch.collector.store.response.pages import Pages

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,12 +23,12 @@ from stepwatch.collector.store.database import (
     begin_writing,
     open_database,
     refusal,
-    upsert,
 )
+from stepwatch.collector.store.incidents import Incidents, put_incidents
+from stepwatch.collector.store.incidents.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.leases import Lease, fenced
 from stepwatch.collector.store.log import read_segments, whole_after
 from stepwatch.collector.store.nodes import NodeReports
-from stepwatch.collector.store.outbox import Notice, Outbox, add_notices
 from stepwatch.collector.store.partitions import Partitions
 from stepwatch.collector.store.payload import StoredPayload
 from stepwatch.collector.store.positions import SegmentInserts
@@ -45,8 +43,6 @@ from stepwatch.collector.store.views import StoredViews
 from stepwatch.signals.arrays import Matrix, Rows
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.wire import Segment
-
-logger = logging.getLogger(__name__)
 
 _QUARANTINE_HEAD = 4096
 _QUARANTINE_LIMIT = 1000
@@ -88,21 +84,20 @@ class Store:
 
     `url` is an SQLAlchemy URL; `Store.sqlite(path)` opens the usual one. `undecoded` holds segments
     that this version cannot read, `snapshots` job states, `views` answers for other collectors,
-    `outbox` pending notices, `nodes` node faults, `silences` and `notes` the human response to
-    incidents, `profiles` requested profiles, `upkeep` maintenance counts, and
-    `unreadable_incidents` the ids of incidents with a damaged document.
+    `outbox` the pending notices of `incidents`, `nodes` node faults, `silences` and `notes` the
+    human response to incidents, `profiles` requested profiles, and `upkeep` maintenance counts.
 
     Raises:
         StoreError: the store cannot be opened, or a newer stepwatch wrote it.
     """
 
     def __init__(self, url: str | sa.URL) -> None:
-        self.unreadable_incidents: set[str] = set()
         self._engine = open_database(url)
         self.undecoded = Undecoded(self._engine)
         self.snapshots = Snapshots(self._engine)
         self.views = StoredViews(self._engine)
         self.outbox = Outbox(self._engine)
+        self.incidents = Incidents(self._engine)
         self.nodes = NodeReports(self._engine)
         self.silences = Silences(self._engine)
         self.notes = Notes(self._engine)
@@ -258,9 +253,7 @@ class Store:
             return
         with fenced(self._engine, lease) as connection:
             put_slices(connection, rows)
-            upsert(
-                connection, schema.incident, [_incident_columns(incident) for incident in incidents]
-            )
+            put_incidents(connection, incidents)
             add_notices(connection, notices)
             put_account_days(connection, days)
 
@@ -298,60 +291,6 @@ class Store:
         """Return an SLO's generations, oldest first."""
         return read_generations(self._engine, slo)
 
-    def incidents(
-        self,
-        job: str | None = None,
-        state: str | None = None,
-        limit: int = 1000,
-        since_s: float | None = None,
-    ) -> list[dict[str, Any]]:
-        """Return the newest incidents, for one job or all, in one state or any.
-
-        With `since_s` (Unix seconds), only those that opened since then.
-
-        An incident with a damaged document is skipped, logged, and added to `unreadable_incidents`.
-        """
-        table = schema.incident
-        query = sa.select(table.c.id, self._raw_document()).order_by(
-            table.c.opened_at.desc(), table.c.id
-        )
-        if job is not None:
-            query = query.where(table.c.job == job)
-        if state is not None:
-            query = query.where(table.c.state == state)
-        if since_s is not None:
-            query = query.where(table.c.opened_at >= since_s)
-        with self._engine.connect() as connection:
-            rows = connection.execute(query.limit(limit)).all()
-        documents = (self._document(row.id, row.raw) for row in rows)
-        return [document for document in documents if document is not None]
-
-    def incident(self, identity: str) -> dict[str, Any] | None:
-        """Return one incident by id; None if it does not exist or its document is damaged."""
-        query = sa.select(self._raw_document()).where(schema.incident.c.id == identity)
-        with self._engine.connect() as connection:
-            raw = connection.execute(query).scalar_one_or_none()
-        return None if raw is None else self._document(identity, raw)
-
-    def _document(self, identity: str, raw: str | bytes) -> dict[str, Any] | None:
-        """Return an incident's document, or None if it is damaged."""
-        try:
-            document = json.loads(raw)
-            if isinstance(document, dict):
-                return document
-            reason = "it is not an object"
-        except (ValueError, RecursionError) as error:
-            reason = str(error)
-        logger.warning("the document of incident %s is damaged: %s", identity, reason)
-        self.unreadable_incidents.add(identity)
-        return None
-
-    def _raw_document(self) -> sa.Label[Any]:
-        """Select raw incident documents; as bytes where the text may not be UTF-8."""
-        sqlite = self._engine.dialect.name == "sqlite"
-        kind = sa.LargeBinary() if sqlite else sa.Text()
-        return sa.cast(schema.incident.c.document, kind).label("raw")
-
     def slices(self, job: str, sli: str) -> list[Slice]:
         """Return one SLI's slices in time order."""
         return slices_of(self.slice_rows(job, sli))
@@ -379,8 +318,3 @@ class Store:
 
 def _added(position: int) -> Added:
     return Added(position > 0, "", position)
-
-
-def _incident_columns(document: dict[str, Any]) -> dict[str, Any]:
-    columns = {key: document[key] for key in ("id", "job", "kind", "state")}
-    return columns | {"opened_at": document["opened_at"], "document": document}

@@ -318,8 +318,8 @@ class Api:
         """Return the incidents that may fill in a runbook: the requested one, or the newest."""
         store, wanted = self._service.store, query.get("incident")
         if wanted is None:
-            return store.incidents(query.get("job"))
-        incident = store.incident(wanted)
+            return store.incidents.newest(query.get("job"))
+        incident = store.incidents.one(wanted)
         return [] if incident is None else [incident]
 
     async def metrics(self, request: Request) -> Response:

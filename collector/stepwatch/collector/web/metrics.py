@@ -71,7 +71,7 @@ class JobExporter:
         unknown = self._service.ingest.unknown_records.copy().items()
         yield counter(names.COLLECTOR_UNKNOWN_RECORDS, [((str(k),), v) for k, v in unknown])
         yield counter(names.COLLECTOR_UNREADABLE, [((), self._service.restorer.unreadable)])
-        damaged = len(self._service.store.unreadable_incidents)
+        damaged = len(self._service.store.incidents.unreadable)
         yield counter(names.COLLECTOR_UNREADABLE_INCIDENTS, [((), damaged)])
         saves = self._service.snapshotter.counts.items()
         yield counter(names.COLLECTOR_SNAPSHOTS, [((outcome,), count) for outcome, count in saves])

@@ -36,7 +36,7 @@ def report_of(
         until,
         cache(lambda sli, moments: store.slice_sums(sli, moments, first, job)),
     )
-    incidents = store.incidents(job, limit=_REPORTED)
+    incidents = store.incidents.newest(job, limit=_REPORTED)
     nodes = [*service.nodes.fleet().nodes.values()]
     if job is not None or job_class is not None:
         named = {incident.get("node") for incident in incidents}

@@ -41,7 +41,7 @@ def becomes(
 ) -> None:
     """Incidents come into a state now, from open if that is another one."""
     for incident in incidents or (HANG,):
-        stored_incident = store.incident(incident.id)
+        stored_incident = store.incidents.one(incident.id)
         previous = {} if stored_incident is None else {incident.id: incident_from(stored_incident)}
         now = replace(incident, state=state, opened_at=clock.seconds)
         notices = notices_of(previous, [now], clock.seconds, (receiver,))

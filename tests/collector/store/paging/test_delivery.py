@@ -17,7 +17,7 @@ from stepwatch.collector.runtime.paging import sending
 from stepwatch.collector.runtime.paging.receivers import PagerDuty
 from stepwatch.collector.runtime.paging.sending import retry_after
 from stepwatch.collector.store import Store
-from stepwatch.collector.store.outbox import CLAIMED_SECONDS, Outbox
+from stepwatch.collector.store.incidents.outbox import CLAIMED_SECONDS, Outbox
 from stepwatch.collector.store.response import Silences, Wanted
 from tests.collector.store.paging.happenings import HANG, ONCALL, Time, becomes
 from tests.collector.store.paging.pager import Pager, Step, listening
@@ -214,7 +214,7 @@ def test_a_silence_holds_a_page_and_what_is_over_by_then_is_not_sent(
     silence(opened, clock, 600.0, job="llama")
     becomes(opened, clock, "open")
     advance(notifier, clock, 300)
-    assert pager.seen == [] and opened.incidents()[0]["state"] == "open"
+    assert pager.seen == [] and opened.incidents.newest()[0]["state"] == "open"
     becomes(opened, clock, "resolved")
     advance(notifier, clock, 600)
     assert pager.seen == []

@@ -15,7 +15,7 @@ from stepwatch.collector.runtime.notifier import Notifier, Notifiers
 from stepwatch.collector.runtime.paging.configuration import read_receivers
 from stepwatch.collector.runtime.paging.receivers import KEY_HEADER
 from stepwatch.collector.store import Store
-from stepwatch.collector.store.outbox import Outbox
+from stepwatch.collector.store.incidents.outbox import Outbox
 from stepwatch.signals.errors import ConfigurationError
 from tests.cli.response import alertmanager
 from tests.collector.store.paging.happenings import HANG, ONCALL, Time, becomes

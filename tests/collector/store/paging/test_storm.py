@@ -9,7 +9,7 @@ import pytest
 from stepwatch.collector.runtime.notifier import STORM_AT, STORM_SECONDS, Notifier
 from stepwatch.collector.runtime.paging.receivers import Alertmanager, PagerDuty
 from stepwatch.collector.store import Store
-from stepwatch.collector.store.outbox import KEPT_SECONDS, Outbox
+from stepwatch.collector.store.incidents.outbox import KEPT_SECONDS, Outbox
 from tests.collector.store.paging.happenings import ONCALL, Time, becomes, hang
 from tests.collector.store.paging.pager import Pager, Step, listening
 

@@ -83,7 +83,7 @@ def test_segments_of_a_finished_job_go_after_two_weeks(months: Store) -> None:
     for job in ("open", "recent"):
         assert months.payload_bytes(job) == sizes[job]
     assert len(months.slices("old", "goodput")) == 2, "slices are kept"
-    assert len(months.incidents("old")) == 1, "and incidents"
+    assert len(months.incidents.newest("old")) == 1, "and incidents"
     assert months.position("old") > 5, "the job has a past"
 
 
@@ -139,9 +139,9 @@ def test_a_dry_run_changes_nothing_and_says_what_would_go(months: Store) -> None
         ("incidents", "recent", 1),
     ]
     assert positions(months, "old") == positions(months, "recent") == ALL
-    assert len(months.incidents()) == 3
+    assert len(months.incidents.newest()) == 3
     assert Retention(months.engine).prune(keep, NOW) == once
-    assert [item["job"] for item in months.incidents()] == ["open"]
+    assert [item["job"] for item in months.incidents.newest()] == ["open"]
     assert months.slices("old", "goodput") == [] != months.slices("open", "goodput")
 
 
@@ -201,7 +201,7 @@ def test_what_a_kept_incident_refers_to_stays_with_it(hours: Store) -> None:
     assert retention.prune(Keep(), NOW) == planned
     assert positions(hours, "one") == [2, 3, 4] and positions(hours, "two") == []
     retention.prune(Keep(incidents=15), NOW)
-    assert hours.incidents("one") == []
+    assert hours.incidents.newest("one") == []
     retention.prune(Keep(), NOW)
     assert positions(hours, "one") == [], "no incident, no pin"
 

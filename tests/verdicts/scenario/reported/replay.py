@@ -70,7 +70,7 @@ def replay(scenario: Scenario, every: int = 1, watch: Watch | None = None) -> Re
                 )
                 _together(service, clock, [attempt], epoch_ns, number, every, callback)
             names = dict.fromkeys([*(run.job for run in runs), scenario.job])
-            incidents = [incident for name in names for incident in store.incidents(name)]
+            incidents = [incident for name in names for incident in store.incidents.newest(name)]
         finally:
             store.close()
     return Replayed(
@@ -128,7 +128,7 @@ def _together(
 
 
 def _show(store: Store, job: str, begins: float, watch: Watch, over: float) -> None:
-    watch(begins + over, [_since_began(incident) for incident in store.incidents(job)])
+    watch(begins + over, [_since_began(incident) for incident in store.incidents.newest(job)])
 
 
 def _since_began(incident: dict[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Evaluator:
         """Load an earlier collector's incidents and slices, and evaluate from them."""
         self.forget(job.name)
         self._class_throughput.keep(job)
-        incidents = map(incident_from, self._store.incidents(job.name))
+        incidents = map(incident_from, self._store.incidents.newest(job.name))
         days = self._store.account_days(0, _FOREVER_S, job.name)
         verdicts = Verdicts(
             incidents={incident.id: incident for incident in incidents},
@@ -142,7 +142,7 @@ class Evaluator:
         if job not in self._unconfirmed:
             return verdicts
         incidents = dict(verdicts.incidents)
-        for stored in map(incident_from, self._store.incidents(job)):
+        for stored in map(incident_from, self._store.incidents.newest(job)):
             incident = incidents.get(stored.id)
             if incident is None or incident.timeline != stored.timeline:
                 incidents[stored.id] = stored

@@ -33,7 +33,7 @@ from stepwatch.collector.runtime.evaluation.observation import Observation
 from stepwatch.collector.slo import registry as slis
 from stepwatch.collector.slo.slices import RunningSlices
 from stepwatch.collector.store.accounts import AccountDay
-from stepwatch.collector.store.outbox import Notice
+from stepwatch.collector.store.incidents.outbox import Notice
 from stepwatch.collector.store.slices import Slice
 
 

@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 
 from stepwatch.collector.incidents.model import OPEN
 from stepwatch.collector.incidents.notices import OPENED
-from stepwatch.collector.store.outbox import ACKNOWLEDGED, OVER, PENDING, SILENCED, Claimed
+from stepwatch.collector.store.incidents.outbox import (
+    ACKNOWLEDGED,
+    OVER,
+    PENDING,
+    SILENCED,
+    Claimed,
+)
 from stepwatch.collector.store.response import Silence
 from stepwatch.collector.store.response.pages import Related
 from stepwatch.collector.store.response.silences import covering

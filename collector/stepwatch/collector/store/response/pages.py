@@ -10,8 +10,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.database import writing
-from stepwatch.collector.store.leases import Now, database_ns
-from stepwatch.collector.store.outbox import (
+from stepwatch.collector.store.incidents.outbox import (
     DELIVERED,
     GIVEN_UP,
     PENDING,
@@ -19,6 +18,7 @@ from stepwatch.collector.store.outbox import (
     Notice,
     add_notices,
 )
+from stepwatch.collector.store.leases import Now, database_ns
 from stepwatch.signals.clock import NANOSECONDS
 
 _OPENED, _RESOLVED, _OPEN = "opened", "resolved", "open"

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from stepwatch.collector.quantities import size
 from stepwatch.collector.store import partitions, schema
 from stepwatch.collector.store.database import begin_writing
+from stepwatch.collector.store.incidents.outbox import Outbox
 from stepwatch.collector.store.nodes import NodeReports
 from stepwatch.collector.store.outages.outage import Outage
-from stepwatch.collector.store.outbox import Outbox
 from stepwatch.collector.store.upkeep.counts import SEGMENTS, Upkeep
 from stepwatch.collector.store.upkeep.removal import Going, Keep, Removed, going, may_go
 from stepwatch.collector.store.views import StoredViews

@@ -77,7 +77,7 @@ class FleetFigures:
         now, store = self._service.now(), self._service.store
         day = today(now)
         days = store.account_days(day, day + DAY_SECONDS)
-        incidents = store.incidents(limit=MOST_INCIDENTS, since_s=now - WEEK_SECONDS)
+        incidents = store.incidents.newest(limit=MOST_INCIDENTS, since_s=now - WEEK_SECONDS)
         pages = sum(
             incident.get("severity", ALERT) == ALERT and incident.get("state") != MERGED
             for incident in incidents

@@ -59,5 +59,5 @@ class FleetApi:
 
     def _searched(self, text: str) -> SearchAnswer:
         nodes = sorted(self._service.nodes.fleet().nodes.values(), key=lambda node: node.name)
-        incidents = self._service.store.incidents(limit=MOST_INCIDENTS)
+        incidents = self._service.store.incidents.newest(limit=MOST_INCIDENTS)
         return search(text, Searched(self.lines.read(), nodes, incidents))

@@ -90,7 +90,7 @@ class ResponseApi:
         node = request.query_params.get("node")
 
         def read_incidents() -> list[dict[str, Any]]:
-            newest = self._store.incidents(job, state)
+            newest = self._store.incidents.newest(job, state)
             chosen = [item for item in newest if node is None or item.get("node") == node]
             return self._with_responses(chosen)
 
@@ -103,7 +103,7 @@ class ResponseApi:
             return _problem(403, "a token for sending learns of one job at a time: give job=NAME")
         if node and not await run_in_threadpool(self._service.runs_on, job, node):
             return _problem(403, f"this token is bound to node {node}, which runs no rank of {job}")
-        incidents = await run_in_threadpool(self._store.incidents, job, state)
+        incidents = await run_in_threadpool(self._store.incidents.newest, job, state)
         return _json({"incidents": [{"attempt": incident["attempt"]} for incident in incidents]})
 
     async def incident(self, request: Request) -> Response:
@@ -123,7 +123,7 @@ class ResponseApi:
         event, author, text = asked.wanted_note(await sent_document(request))
 
         def noted() -> dict[str, Any] | None:
-            incident = self._store.incident(identity)
+            incident = self._store.incidents.one(identity)
             if incident is None:
                 return None
             self._store.notes.add(identity, incident["job"], event, author, text)
@@ -158,7 +158,7 @@ class ResponseApi:
         return _json(ended._asdict()) if ended else _problem(404, NO_SILENCE)
 
     def _incident(self, identity: str) -> dict[str, Any] | None:
-        incident = self._store.incident(identity)
+        incident = self._store.incidents.one(identity)
         return None if incident is None else self._with_responses([incident])[0]
 
     def _with_responses(self, incidents: list[dict[str, Any]]) -> list[dict[str, Any]]:

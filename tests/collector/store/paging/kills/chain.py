@@ -22,7 +22,8 @@ SHORT = """
 import sys
 from stepwatch.collector.runtime import notifier, tenancy
 from stepwatch.collector.runtime.paging import forgetting
-from stepwatch.collector.store import leases, outbox
+from stepwatch.collector.store import leases
+from stepwatch.collector.store.incidents import outbox
 leases._LEASE_NS, tenancy.LEASE_SECONDS, tenancy.RENEW_SECONDS = 3_000_000_000, 3.0, 0.2
 outbox.CLAIMED_SECONDS, notifier.SENDING_SECONDS = 4.0, 1.0
 outbox.LAST_RETRY_SECONDS, notifier.STORM_AT = 1.0, 1000

@@ -91,7 +91,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_again(
 
     def committed(*arguments: object, **named: object) -> None:
         save(*arguments, **named)  # type: ignore[arg-type]
-        if opened.incidents():
+        if opened.incidents.newest():
             monkeypatch.undo()
             raise sa.exc.OperationalError("commit", {}, OSError("the server closed the connection"))
 
@@ -101,7 +101,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_again(
         service.evaluate()
         clock.advance(1.5)
     assert service.evaluation_failures == 1
-    assert len(opened.incidents()) == 1
+    assert len(opened.incidents.newest()) == 1
     assert opened.outbox.counts()["pending"] == 1
 
 
