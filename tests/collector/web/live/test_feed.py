@@ -119,3 +119,7 @@ def test_a_job_of_another_collector_is_told_too(
         assert document["points"] == {} and document["step"] == 19
     clock.advance(30.0)
     assert fields(feed.read(topics))["state"] == "stale"
+    clock.advance(2.0)
+    assert not feed.read(topics).changes, "only its age grew"
+    clock.advance(QUIET_SECONDS)
+    assert fields(feed.read(topics)).keys() == {"stale"}

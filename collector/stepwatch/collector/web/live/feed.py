@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import sqlalchemy as sa
@@ -30,6 +30,7 @@ With it a tab with 20 running jobs reads about 100 kB a minute.
 """
 FIGURES = frozenset(
     {"step", "newest_record_at", "slos", "pace", "goodput", "cost_today", "verified_checkpoint"}
+    | {"stale"}
 )
 """Fields that change with each step, or with time."""
 
@@ -41,7 +42,7 @@ class Feed:
         self._service = service
         self._documents: dict[str, dict[str, Any]] = {}
         """The list entry in each job's newest event."""
-        self._told_s: dict[str, float] = {}
+        self._event_s: dict[str, float] = {}
         """The moment of each job's newest event, monotonic seconds."""
         self._pulses: dict[str, tuple[int, Pulse]] = {}
         """The newest version and pulse of the followed jobs that this collector evaluates."""
@@ -49,7 +50,8 @@ class Feed:
         """The newest facts of the followed jobs that another collector evaluates."""
         self._absent = frozenset[str]()
         """Topics of the newest reading without such a job."""
-        self._parsed: dict[str, tuple[Published, dict[str, Any]]] = {}
+        self._parsed: dict[Published, dict[str, Any]] = {}
+        """The list entries in the newest answers."""
         self._others: list[Published] = []
         self._next_others_s = -math.inf
 
@@ -67,42 +69,35 @@ class Feed:
         followed = frozenset(topics.jobs & lines.keys())
         return News(changes, dict(self._pulse_texts(followed, lines)), gone, followed)
 
-    def _gone(self, topics: Topics, known: Set[str]) -> list[str]:
+    def _gone(self, topics: Topics, present: Set[str]) -> list[str]:
         """Return the jobs that are not in the list any more, and unknown topics; each once."""
-        told = self._documents.keys() if topics.fleet else frozenset[str]()
-        absent = (told | topics.jobs) - known
+        listed = self._documents.keys() if topics.fleet else frozenset[str]()
+        absent = (listed | topics.jobs) - present
         for job in absent:
             self._documents.pop(job, None)
-            self._told_s.pop(job, None)
+            self._event_s.pop(job, None)
         gone = sorted(absent - self._absent)
-        self._absent = frozenset(topics.jobs - known)
+        self._absent = frozenset(topics.jobs - present)
         return gone
 
     def _lines(self, topics: Topics) -> dict[str, dict[str, Any]]:
         """Return the list entries by job, also of jobs that no collector evaluates."""
         service = self._service
         names = None if topics.fleet else topics.jobs
-        lines: dict[str, dict[str, Any]] = {}
-        for published in self._of_others():
-            document = json.loads(dated(published, service.now()))
-            lines[document["job"]] = document
-        lines |= self._of_this_one(service.latest(LINE, names))
+        lines = self._entries([*self._of_others(), *service.latest(LINE, names).values()])
         for job, why in service.withheld().items():
             lines[job] = json.loads(encoded(withheld_view.line(job, why)))
         return lines if names is None else {job: lines[job] for job in names & lines.keys()}
 
-    def _of_this_one(self, answers: Mapping[str, Published]) -> dict[str, dict[str, Any]]:
-        """Return the list entries by job; each published answer is parsed once."""
-        now = self._service.now()
-        parsed = {}
-        for job, published in answers.items():
-            former = self._parsed.get(job)
-            is_young = 0 <= now - published.as_of <= OLD_SECONDS
-            if former is None or former[0] is not published or not is_young:
-                former = published, json.loads(dated(published, now))
-            parsed[job] = former
-        self._parsed = parsed
-        return {job: document for job, (_, document) in parsed.items()}
+    def _entries(self, answers: Iterable[Published]) -> dict[str, dict[str, Any]]:
+        """Return the list entries in answers by job; an answer is parsed once until it is old."""
+        now, entries = self._service.now(), {}
+        for answer in answers:
+            is_old = abs(now - answer.as_of) > OLD_SECONDS
+            entry = None if is_old else self._parsed.get(answer)
+            entries[answer] = entry or json.loads(dated(answer, now))
+        self._parsed = entries
+        return {entry["job"]: entry for entry in entries.values()}
 
     def _monotonic(self) -> float:
         return self._service.clock.monotonic_ns() / NANOSECONDS
@@ -119,14 +114,14 @@ class Feed:
         return self._others
 
     def _change(self, job: str, document: dict[str, Any], now: float) -> Change | None:
-        told = self._documents.get(job)
-        fields = _differing(told, document)
+        previous = self._documents.get(job)
+        fields = _differing(previous, document)
         if not fields:
             return None
         pause = QUIET_SECONDS if fields.keys() <= FIGURES else SOON_SECONDS
-        if told is not None and now - self._told_s[job] < pause:
+        if previous is not None and now - self._event_s[job] < pause:
             return None
-        self._documents[job], self._told_s[job] = document, now
+        self._documents[job], self._event_s[job] = document, now
         texts = {name: encoded(value) for name, value in fields.items()}
         return Change(job, texts, encoded(document["as_of"]))
 
@@ -155,15 +150,15 @@ class Feed:
                 yield job, encoded(head | document)
 
 
-def _differing(told: dict[str, Any] | None, document: dict[str, Any]) -> dict[str, Any]:
+def _differing(previous: dict[str, Any] | None, document: dict[str, Any]) -> dict[str, Any]:
     """Return the fields with a new value; a field that disappeared becomes null."""
-    if told is None:
-        told = {}
-    names = (told.keys() | document.keys()) - {"job", "as_of"}
+    if previous is None:
+        previous = {}
+    names = (previous.keys() | document.keys()) - {"job", "as_of"}
     return {
         name: document.get(name)
         for name in sorted(names)
-        if name not in told or told[name] != document.get(name)
+        if name not in previous or previous[name] != document.get(name)
     }
 
 
