@@ -140,8 +140,8 @@ def test_jobs_of_a_collector_that_is_gone_are_back_before_the_next_round_is_due(
     monkeypatch.setattr(tenancy, "RENEW_SECONDS", 0.01)
     rounds, evaluate = [0], second.evaluate
 
-    def counted() -> None:
-        evaluate()
+    def counted(seconds: float) -> None:
+        evaluate(seconds)
         rounds[0] += second.job("made-by-hand") is not None
 
     monkeypatch.setattr(second, "evaluate", counted)

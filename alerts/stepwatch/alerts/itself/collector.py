@@ -41,7 +41,7 @@ _GAUGES = (
     (COLLECTOR_SILENCE_OLDEST, SILENCE_SECONDS, "A silence has held pages for {{ time }}."),
     (COLLECTOR_INGEST_SECONDS, INGEST_SECONDS, "Storing an agent's request takes {{ . }} s."),
     (COLLECTOR_ASKED_FLUSH_SECONDS, 0.0, "The collector asks agents to send every {{ . }} s only."),
-    (COLLECTOR_EVALUATION_SECONDS, LAG_SECONDS, "An evaluation takes {{ . }} s."),
+    (COLLECTOR_EVALUATION_SECONDS, LAG_SECONDS, "A job waits {{ . }} s for its evaluation."),
 )
 """Metric, its limit, and the sentence about a value above the limit."""
 _COUNTERS = (
@@ -111,7 +111,7 @@ ALERT = Alert(
             "evaluations are slow",
             {COLLECTOR_EVALUATION_SECONDS.name: "1x8 20x40"},
             420,
-            _fired("An evaluation takes 20 s."),
+            _fired("A job waits 20 s for its evaluation."),
         ),
         Case(
             "a receiver is down",

@@ -198,11 +198,12 @@ class Restorer:
             if end < applied[job.name]:
                 self.request(job.name)
                 continue
-            more = True
-            while more:
+            while job.cursor.missing(end):
                 more = self._reader.read_page(job, end) and time.monotonic() < deadline
                 with job.lock:
                     self._state.fold(job, self._now())
+                if not more:
+                    break
 
     def _current(self) -> HeldJob | None:
         name = next(self._waiting(), None)

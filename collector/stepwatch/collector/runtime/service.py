@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -12,7 +13,8 @@ import sqlalchemy as sa
 
 from stepwatch.collector.ingest.receive import Ingest, Verdict
 from stepwatch.collector.nodes.fleet import FleetReader
-from stepwatch.collector.runtime import restore, snapshots
+from stepwatch.collector.runtime import agenda, restore, snapshots
+from stepwatch.collector.runtime.agenda import Agenda
 from stepwatch.collector.runtime.answers import Answers, Unfinished
 from stepwatch.collector.runtime.comparisons import Comparisons
 from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
@@ -44,6 +46,8 @@ logger = logging.getLogger(__name__)
 
 READY_SECONDS = 3.0
 """Time without a database answer after which a load balancer should skip this collector."""
+LEAST_PAUSE_SECONDS = 0.3
+"""Pause after a long round: requests and readers need the processor, too."""
 MAX_RESTORED_JOBS = 200
 """Number of jobs restored at startup, latest written first; the others stay in the store."""
 
@@ -73,6 +77,7 @@ class Service:
     ) -> None:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
+        """Time in which every job was evaluated: a round's, or a longer wait of a job."""
         self.evaluation_failures = 0
         self.ingest_seconds = 0.0
         """Duration of the newest agent request, until all was stored."""
@@ -100,6 +105,7 @@ class Service:
         self.shared_views = SharedViews(store, self._answers, self.tenancy)
         self._receiving = Outage("store agents' segments")
         self._evaluating = Outage("evaluate jobs")
+        self._agenda = Agenda()
         self.when_evaluated: Callable[[], object] = lambda: None
         """Called after each round of evaluations, by its thread."""
         self._stopping = threading.Event()
@@ -228,10 +234,11 @@ class Service:
         """Return known and stored jobs that are not evaluated, by name."""
         return {**self.state.crowded_out(self.now()), **self.state.withheld_now()}
 
-    def evaluate(self) -> None:
-        """Evaluate every job once; a failing job is counted and quarantined.
+    def evaluate(self, seconds: float = math.inf) -> None:
+        """Evaluate every job once, or as many as this time is enough for; see `Agenda.turns`.
 
-        While the store does not answer, a job is counted and retried the next time.
+        A failing job is counted and quarantined. While the store does not answer, a job is counted
+        and retried the next time.
         """
         began, failures = time.monotonic(), self.evaluation_failures
         if not self._reads_only:
@@ -244,7 +251,7 @@ class Service:
             self._restore(restore.BUDGET_SECONDS)
         with self._failing():
             self.restorer.follow(self.state.jobs(), restore.BUDGET_SECONDS)
-        for job in self.state.jobs():
+        for job in self._agenda.turns(self.state.jobs(), seconds):
             with self._failing():
                 self._evaluate(job)
         self._forget()
@@ -255,8 +262,9 @@ class Service:
             self.snapshotter.advance(snapshots.BUDGET_SECONDS)
         with self._failing():
             self._surplus.give_back()
-        self.evaluation_seconds = time.monotonic() - began
-        self.asked_pace.evaluated(self.evaluation_seconds)
+        spent, wait = time.monotonic() - began, self._agenda.longest_wait()
+        self.evaluation_seconds = max(spent, wait)
+        self.asked_pace.evaluated(max(spent, wait - agenda.QUIET_SECONDS))
         self.when_evaluated()
 
     @contextmanager
@@ -282,6 +290,8 @@ class Service:
         self._answers.publish(job, answers)
         if name in self.state.withheld:
             self.evaluation_failures += 1
+        verdicts = self._evaluator.verdicts_of(name)
+        self._agenda.evaluated(name, attentive=verdicts.has_trouble)
 
     def _evaluated(self, job: HeldJob) -> list[Unfinished]:
         with self.state.contained(job.name, self.now()):
@@ -304,8 +314,9 @@ class Service:
             thread.start()
         self._pause(interval_seconds)
         while not self._stopping.is_set():
-            self.evaluate()
-            self._pause(interval_seconds)
+            began = time.monotonic()
+            self.evaluate(agenda.MOST_SECONDS)
+            self._pause(max(interval_seconds - (time.monotonic() - began), LEAST_PAUSE_SECONDS))
         self.snapshotter.save_all()
         saved.set()
         for thread in threads:
@@ -337,6 +348,7 @@ class Service:
     def _hand_over(self, stored: list[tuple[int, Segment]], received_ns: int, source: str) -> None:
         """Apply newly stored segments; a job that is not live is restored later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
+        self._agenda.call({segment.key.job for _, segment in stored if agenda.is_event(segment)})
         self._succession.want(self.state.hand_over(stored, received, source))
 
     def _restore(self, seconds: float) -> bool:
@@ -358,3 +370,4 @@ class Service:
                 self._evaluator.forget(name)
                 self.snapshotter.forget(name)
                 self._answers.forget(name)
+                self._agenda.forget(name)

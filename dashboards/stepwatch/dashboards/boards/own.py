@@ -83,7 +83,7 @@ def _losses() -> Section:
 
 def _evaluation(thresholds: Thresholds) -> Section:
     count = Metadata("Jobs and collectors", "Jobs evaluated; collectors on the store.", "none", 12)
-    seconds = Metadata("Slowest evaluation", "And the flush interval asked of agents.", "s", 12)
+    seconds = Metadata("Every job evaluated", "And the flush interval asked of agents.", "s", 12)
     return Section(
         "Evaluation",
         [

@@ -166,7 +166,9 @@ COLLECTOR_UNKNOWN_RECORDS = Metric(
     (KIND,),
 )
 COLLECTOR_EVALUATION_SECONDS = Metric(
-    "stepwatch_collector_evaluation_seconds", _G, "Time the newest evaluation took."
+    "stepwatch_collector_evaluation_seconds",
+    _G,
+    "Time in which every job was evaluated: one round, or several where jobs take turns.",
 )
 COLLECTOR_INGEST_SECONDS = Metric(
     "stepwatch_collector_ingest_seconds",

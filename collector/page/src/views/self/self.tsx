@@ -131,7 +131,7 @@ function evaluated(samples: Samples): Row[] {
   return [
     ["Jobs evaluated here", count(total(samples, "jobs"))],
     ["Collectors that share the store", count(total(samples, "replicas"))],
-    ["Time for the newest evaluation", seconds(total(samples, "evaluation_seconds"))],
+    ["Time to evaluate every job", seconds(total(samples, "evaluation_seconds"))],
     ["Evaluations that ended in an error", count(total(samples, "evaluation_failures_total"))],
     ["Jobs being read from the store", count(total(samples, "jobs_restoring"))],
     ["Jobs in quarantine", count(total(samples, "jobs_quarantined"))],

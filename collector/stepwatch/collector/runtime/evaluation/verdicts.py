@@ -87,6 +87,11 @@ class Verdicts:
     settled_at: float = 0.0
     """`received_s` when the job last settled after its end; 0 before."""
 
+    @property
+    def has_trouble(self) -> bool:
+        """Whether there is a finding or an open incident."""
+        return bool(self.findings) or any(item.state == OPEN for item in self.incidents.values())
+
     def open_incidents(self) -> list[Incident]:
         """Return the open incidents."""
         return [incident for incident in self.incidents.values() if incident.state == OPEN]

@@ -1,0 +1,107 @@
+"""A round evaluates jobs with news of trouble first, and every job in its turn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stepwatch.collector.runtime import agenda
+from stepwatch.collector.runtime.agenda import QUIET_SECONDS, ROUND_SECONDS, Agenda, is_event
+from stepwatch.collector.state.holding.held import HeldJob
+from stepwatch.collector.state.job import LiveJob
+from stepwatch.collector.state.tracker import Received
+from stepwatch.signals.records import Kind, LifecycleEvent, ProcessState
+from tests.collector.made import lifecycle_rows, segment, state_rows, step_rows
+
+EVALUATION_SECONDS = 0.01
+
+
+class Rounds:
+    """Rounds over some jobs, a second apart, whose evaluations take `EVALUATION_SECONDS`."""
+
+    def __init__(self, count: int) -> None:
+        self.now = 0.0
+        self.agenda = Agenda(lambda: self.now)
+        self.jobs = [HeldJob(LiveJob(f"job-{number}")) for number in range(count)]
+        self.troubled: set[str] = set()
+
+    def next(self, seconds: float = agenda.MOST_SECONDS) -> list[str]:
+        """Run a round; return the evaluated jobs in order."""
+        self.now = float(np.ceil(self.now)) + 1.0
+        evaluated = []
+        for job in self.agenda.turns(self.jobs, seconds):
+            self.now += EVALUATION_SECONDS
+            self.agenda.evaluated(job.name, attentive=job.name in self.troubled)
+            job.cursor.drop()
+            evaluated.append(job.name)
+        return evaluated
+
+    def send(self, number: int) -> None:
+        """Let a job have a segment that no evaluation has seen."""
+        part = segment(1, {Kind.STEP: step_rows([0], [0])}, f"job-{number}")
+        self.jobs[number].cursor.offer(1, part, Received(0.0, 0.0))
+
+
+def test_every_job_is_evaluated_in_each_round_while_there_is_time() -> None:
+    rounds = Rounds(20)
+    names = {job.name for job in rounds.jobs}
+    assert all(set(rounds.next()) == names for _ in range(5))
+
+
+def test_no_job_waits_longer_than_needed_where_there_is_no_time_for_all() -> None:
+    rounds = Rounds(200)  # two seconds of evaluations
+    rounds.next()
+    per_round = [rounds.next() for _ in range(40)]
+    assert max(map(len, per_round)) <= agenda.MOST_SECONDS / EVALUATION_SECONDS + 1
+    waits = [
+        np.diff([turn for turn, names in enumerate(per_round) if job.name in names]).max()
+        for job in rounds.jobs
+    ]
+    assert max(waits) <= QUIET_SECONDS + 1
+
+
+def test_jobs_take_turns_in_a_short_time_while_none_waits_long() -> None:
+    rounds = Rounds(80)
+    rounds.next()
+    counts = [len(rounds.next()) for _ in range(2)]
+    assert max(counts) <= ROUND_SECONDS / EVALUATION_SECONDS + 1
+    assert sum(counts) >= 50
+
+
+def test_trouble_comes_before_news_and_news_before_silence() -> None:
+    rounds = Rounds(60)
+    rounds.troubled = {"job-59"}
+    rounds.next()
+    rounds.send(58)
+    assert rounds.next()[:2] == ["job-59", "job-58"]
+
+
+def test_a_called_job_is_first_and_all_called_ones_come() -> None:
+    rounds = Rounds(100)
+    rounds.next()
+    rounds.agenda.call(["job-99"])
+    assert rounds.next()[0] == "job-99"
+    assert "job-99" not in rounds.next()
+    rounds.agenda.call([job.name for job in rounds.jobs])
+    assert len(rounds.next()) == 100
+
+
+def test_the_longest_wait_is_that_of_the_live_job_evaluated_first() -> None:
+    rounds = Rounds(2)
+    assert rounds.agenda.longest_wait() == 0.0
+    rounds.next()
+    rounds.now += 3.0
+    assert rounds.agenda.longest_wait() == pytest.approx(3.0 + EVALUATION_SECONDS)
+    for job in rounds.jobs:
+        rounds.agenda.forget(job.name)
+    assert rounds.agenda.longest_wait() == 0.0
+
+
+def test_events_and_ended_processes_call_a_job_and_steps_do_not() -> None:
+    steps = {Kind.STEP: step_rows([0], [0]), Kind.RANK_STATE: state_rows([0], 1, 1.0, 0)}
+    assert not is_event(segment(1, steps))
+    start = {Kind.LIFECYCLE: lifecycle_rows(LifecycleEvent.START, [0], 1)}
+    assert is_event(segment(1, steps | start))
+    gone = state_rows([0, 1], 2, 1.0, 0)
+    gone["process_state"][1] = ProcessState.GONE
+    assert is_event(segment(1, {Kind.RANK_STATE: gone}))
