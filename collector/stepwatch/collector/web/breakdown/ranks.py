@@ -1,4 +1,4 @@
-"""Ranks as JSON objects: the first ones, and those that show where a job's time goes."""
+"""Ranks as JSON objects: the first ranks, and the ranks that explain a job's time."""
 
 from __future__ import annotations
 

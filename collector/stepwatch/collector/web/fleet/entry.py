@@ -90,7 +90,7 @@ def _cost_today(verdicts: Verdicts, job_class: str, now: float) -> Amount | None
 
 
 def _verified(job: LiveJob) -> VerifiedCheckpoint:
-    """Return the newest run's newest good checkpoint; without one that of the run before it."""
+    """Return the newest good checkpoint of the newest run that has one."""
     is_saved = False
     for attempt, _ in reversed(job.runs().values()):
         by_step = attempt.checkpoints.by_step

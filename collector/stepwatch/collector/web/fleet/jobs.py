@@ -1,4 +1,4 @@
-"""All jobs' list entries, wherever they are evaluated, and whether they are."""
+"""The list entries of all jobs: evaluated here, by other collectors, or not at all."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _NOWHERE = 3
 
 
 class Searched(NamedTuple):
-    """What is searched: list entries, nodes, and incidents, each in the order of its results."""
+    """The jobs, nodes and incidents to search, in the order of the results."""
 
     jobs: Iterable[JobLineAnswer]
     nodes: Iterable[Node]
@@ -25,7 +25,7 @@ class Searched(NamedTuple):
 
 
 def search(text: str, searched: Searched) -> SearchAnswer:
-    """Return what a text names; an exact name comes first, then prefixes, then other parts."""
+    """Return the jobs, nodes and incidents with a text: equal names first, then prefixes."""
     wanted = text.strip().casefold()
     jobs = [(_place(wanted, line["job"], line["project"]), line) for line in searched.jobs]
     nodes = [(_place(wanted, node.name), node) for node in searched.nodes]

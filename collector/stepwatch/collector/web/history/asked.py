@@ -56,7 +56,7 @@ def attempt_of(query: QueryParams) -> int | None:
     """Return the number in `attempt`; None without it.
 
     Raises:
-        ValueError: it is no number of an attempt.
+        ValueError: the parameter is no attempt number.
     """
     return whole_of(query, "attempt", 0, (0, _MOST_ATTEMPT)) if "attempt" in query else None
 
@@ -65,7 +65,7 @@ def moment_of(query: QueryParams, name: str, default: float) -> float:
     """Return a parameter in Unix seconds.
 
     Raises:
-        ValueError: it is no moment.
+        ValueError: the parameter is no moment.
     """
     text = query.get(name)
     if text is None:
@@ -80,10 +80,10 @@ def moment_of(query: QueryParams, name: str, default: float) -> float:
 
 
 def whole_of(query: QueryParams, name: str, default: int, bounds: tuple[int, int]) -> int:
-    """Return a whole number within its bounds, both of which it may be.
+    """Return a whole number within its bounds, both included.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the parameter is no such number.
     """
     text = query.get(name)
     if text is None:
@@ -95,10 +95,10 @@ def whole_of(query: QueryParams, name: str, default: int, bounds: tuple[int, int
 
 
 def word_of(query: QueryParams, name: str, words: tuple[str, ...]) -> str:
-    """Return one of some words; the first one is the default.
+    """Return the chosen word; the first of `words` is the default.
 
     Raises:
-        ValueError: it is another word.
+        ValueError: the parameter is another word.
     """
     word = query.get(name, words[0])
     if word not in words:

@@ -1,6 +1,6 @@
 """A job's curves over all its runs, as one object that answers many questions.
 
-It is copied under the job's lock, and read without it. A collector that does not hold the job gets
+The object is copied under the job's lock, and read without the lock. Another collector gets
 the points of every metric, packed as bytes.
 """
 

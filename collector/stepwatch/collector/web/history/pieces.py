@@ -91,7 +91,7 @@ def _redone(part: Dropped, redone_from: int | None) -> IntegerMatrix:
 
 
 def _of_days(attempt: AttemptSteps, dropped: DroppedSteps, until_s: float) -> Piece:
-    """Return the days before the first bucket; the last one without what the buckets hold."""
+    """Return the days before the first bucket; the buckets' time is not in the last day."""
     days = np.array(sorted(day for day in dropped.accounts if day < until_s), dtype=np.int64)
     hours = dropped.curves.span(max(SPANS))
     if not len(days) or hours is None:

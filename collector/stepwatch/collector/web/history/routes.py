@@ -1,7 +1,7 @@
 """Routes for a job's history.
 
 An answer has an ETag over its content without `as_of`: a reader who asks again gets 304 while
-nothing changed. A collector that does not hold the job reads what the holder packed for it, at most
+nothing changed. A collector that does not hold the job reads the holder's packed views, at most
 seconds old: curves with at most `MOST_POINTS` points, and ranks in bins if they are many.
 
 Two hundred tabs that ask the same question about the same state cost one answer.
@@ -50,13 +50,13 @@ ROWS, COLUMNS = 64, 160
 _MOST_STEP = (1 << 32) - 1
 """A step has 32 bits."""
 KEPT_CHARACTERS, KEPT_READ_BYTES = 16 << 20, 128 << 20
-"""Limits for kept answers: 150 of four curves; and for what other collectors packed, unpacked."""
+"""Limits for kept answers, 150 of four curves, and for other collectors' views once unpacked."""
 Document = dict[str, Any]
 _Make = Callable[[Any], Document]
 
 
 class _Source(NamedTuple):
-    """A view, the same for other collectors, and how what they packed is read."""
+    """A view, its packed form for other collectors, and the function that reads either value."""
 
     view: View
     shared: View
@@ -64,7 +64,7 @@ class _Source(NamedTuple):
 
 
 class HistoryApi:
-    """The handlers; each answers parameters from one published object per job."""
+    """The handlers; a handler makes its answer from one published object per job."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

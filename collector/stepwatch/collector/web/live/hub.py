@@ -32,7 +32,7 @@ UNTOLD_SECONDS = 5.0
 class Subscription:
     """One stream's topics and position. `woken` is set if there may be something to send.
 
-    It is `ready` once a reading covered its topics, and `is_over` after one that failed.
+    `ready`: a reading covered the topics. `is_over`: a reading failed, and the stream ends.
     """
 
     def __init__(self, topics: Topics, position: int) -> None:
@@ -156,4 +156,4 @@ class Hub:
 
 
 def _nothing() -> None:
-    """Tell no one: no stream is open."""
+    """Do nothing: no stream is open."""

@@ -1,4 +1,4 @@
-"""A followed job in short: its state, its newest points, and marks of what else changed."""
+"""A followed job in short: its state, its newest points, and a mark for each other answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VIEWS = ("summary", "series", "matrix", "marks", "collectives")
 FACTS = ("attempt", "step", "state", "open_incidents")
 """Fields of a list entry that a live document repeats."""
 Point = tuple[int, float, float | None]
-"""Step, Unix seconds, and value; None if it is not finite."""
+"""Step, Unix seconds, and value; None for a value that is not finite."""
 
 
 class Points(NamedTuple):

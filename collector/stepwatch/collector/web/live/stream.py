@@ -29,7 +29,7 @@ HEADERS = {
 class EventStream(Response):
     """Sends the events on some topics.
 
-    `cursor` is that of the newest event that the client has, empty without one.
+    `cursor` names the client's newest event, empty without one.
     """
 
     media_type = "text/event-stream"

@@ -12,7 +12,7 @@ from .document import openapi_text
 async def openapi_document(request: Request) -> Response:
     """Serve this document: the routes below `/v1`, their parameters, answers and problems.
 
-    It is made at the first request, because the types take a while to read.
+    The first request makes the document, because the types take a while to read.
     """
     app = request.app
     if not hasattr(app.state, "openapi"):

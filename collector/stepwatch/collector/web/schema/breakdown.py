@@ -152,7 +152,7 @@ class WhatIf(TypedDict):
 
 
 class Breakdown(TypedDict):
-    """The newest steps' time by part, and what would make them faster."""
+    """The newest steps' time by part, and the gain if a problem were removed."""
 
     timing: Timing
     step_time_breakdown: StepTimeBreakdown | None

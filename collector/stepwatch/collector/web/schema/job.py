@@ -190,7 +190,7 @@ class RankByCost(Rank):
 
 
 class Checkpoint(TypedDict):
-    """What ranks and agents reported of a checkpoint; null until it is reported."""
+    """A checkpoint as ranks and agents reported it; null until reported."""
 
     step: int
     stall_seconds: float | None

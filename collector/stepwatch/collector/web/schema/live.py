@@ -84,7 +84,7 @@ class FleetDevices(TypedDict):
     busy: int
     """Of jobs that make progress."""
     known: int
-    """Of jobs that have not ended."""
+    """Of jobs that have not ended; a job without evaluation counts none."""
 
 
 class FleetAnswer(TypedDict):

@@ -129,7 +129,7 @@ class NodeRequest(TypedDict):
 
 
 class SegmentsAnswer(TypedDict):
-    """The result for each segment, and what the agent shall do."""
+    """The result for each segment, and the profiles that the agent shall make."""
 
     verdicts: list[SegmentVerdict]
     formats: list[int]

@@ -149,7 +149,7 @@ class JobCheckpointsAnswer(JobCheckpoints, Dated):
 
 
 class Compared(TypedDict):
-    """Whether a resume continued what the earlier run did; null is unknown."""
+    """Whether a resume continued the earlier run's loss, rate and data; null is unknown."""
 
     loss_before: float | None
     """Median loss before the interruption."""

@@ -32,7 +32,7 @@ class ReportJob(Summed):
     job: str
     job_class: str
     owner: dict[str, str]
-    """Project, team and cost centre, those that are known."""
+    """Project, team and cost centre, as far as the job names them."""
     allocated_by_day: dict[str, float]
     """Allocated device-seconds by the day's start, Unix seconds."""
 

@@ -41,7 +41,7 @@ class Trial(TypedDict):
     cost: Money | None
     """Null without a rate card."""
     settings: dict[str, str]
-    """The settings that differ among the trials, those that it reports."""
+    """The trial's values of the settings that differ among the trials."""
     value: Extremes | None
     """The chosen metric; null if the trial does not have it."""
 
