@@ -253,17 +253,20 @@ def _until(holds: Callable[[], bool]) -> None:
         time.sleep(0.2)
 
 
-def send_run(url: str, job: str, steps: int) -> None:
-    """Send a run of one rank, a step a second, that has just come to its last step."""
+def send_run(url: str, job: str, steps: int, first_step: int = 0) -> None:
+    """Send a run of one rank, a step a second, that has just come to its last step.
+
+    The steps before `first_step` were never received.
+    """
     clock = ClockPair(0, round((time.time() - steps) * NANOSECONDS))
     with httpx.Client(timeout=120.0) as client:
-        for first in range(0, steps, _STEPS_A_BODY):
+        for first in range(first_step, steps, _STEPS_A_BODY):
             numbers = range(first, min(first + _STEPS_A_BODY, steps))
             tables = {
                 Kind.STEP: step_rows(numbers, [0], 1.0),
                 Kind.RANK_STATE: state_rows([0], 1, float(numbers[-1] + 1), numbers[-1]),
             }
-            if not first:
+            if first == first_step:
                 tables[Kind.LIFECYCLE] = lifecycle_rows(LifecycleEvent.START, [0], 1)
             sent = segment(first // _STEPS_A_BODY + 1, tables, job)._replace(clock=clock)
             client.post(f"{url}/v1/segments", content=body([sent])).raise_for_status()

@@ -17,6 +17,7 @@ from stepwatch.signals.clock import NANOSECONDS, ClockPair
 from stepwatch.signals.wire import Segment
 from tests.collector.made import body, run_segments
 from tests.collector.process import Process
+from tests.collector.web.views.runs import send_hours
 from tests.e2e.demos import demo_words
 from tests.ports import free_port
 from tests.waiting import until
@@ -30,6 +31,7 @@ MORE_STEPS = 200
 JOBS, SLOW_JOBS, JOBS_AT_ONCE = 500, 6, 50
 """Jobs of the fleet, those of them with a slow rank, and those in one request."""
 RANKS = 16_384
+OBJECTIVE_JOB = "llama-7b"
 AFTER_INCIDENT_SECONDS = 12.0
 """A demo goes on for a while after its incident, so that the curves show it."""
 
@@ -76,11 +78,24 @@ def fleet(camera: Camera, folder: Path) -> None:
         collector.end()
 
 
+def objective(camera: Camera, folder: Path) -> None:
+    """Photograph one objective, whose budget a stalled step and a slow rank have partly spent."""
+    collector = Process(folder)
+    collector.start()
+    collector.wait_ready()
+    try:
+        send_hours(collector, OBJECTIVE_JOB)
+        path = f"/slos?job={OBJECTIVE_JOB}&name=goodput"
+        until("the incident", lambda: len(_incidents(collector.url)))
+        camera.take("slo", collector.url + path, "#burndown .sign.bad")
+    finally:
+        collector.end()
+
+
 FLEET_VIEWS = {
     "fleet": ("/", "#jobs tbody tr"),
     "job-16384": ("/jobs/pretraining-405b", "canvas.matrix"),
     "slos": ("/slos", "main table"),
-    "slo": ("/slos?job=finetuning-007&name=goodput", "main h1"),
     "compare": ("/compare?job=finetuning-007&job=finetuning-010", ".track"),
     "reports": ("/reports", "main table"),
     "sweeps": ("/sweeps?match=finetuning", "main table"),
@@ -90,6 +105,7 @@ SCENES: dict[str, Scene] = {
     "job-with-incident": job_with_incident,
     "healthy-job": healthy_job,
     "fleet": fleet,
+    "objective": objective,
 }
 
 

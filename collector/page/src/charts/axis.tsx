@@ -1,18 +1,12 @@
 /** The labels of the shared axis, and the signs of the marks below it. */
 import { incidentPath } from "../app/place";
 import { LEFT, type Mark, RIGHT } from "./frame";
-import { type AnyAxis, roundTicks, type Span, spanLabel, spanTicks, timeLabel, timeTicks } from "./range";
+import { labels } from "./axis_labels";
+import type { AnyAxis, Span } from "./range";
 
 const SIGNS: Record<Mark["kind"], string> = { checkpoint: "✓", evaluation: "E", restart: "↻", incident: "▲" };
 const LEAST_SPACE = 15;
 const UNITS: Record<AnyAxis, string> = { step: "step", time: "time", since: "elapsed" };
-
-/** Returns the places of labels, at most so many, and how they are said. */
-function labels(kind: AnyAxis, span: Span, most: number): [number[], (value: number) => string] {
-  if (kind === "step") return [roundTicks(span, most, true), (value) => value.toLocaleString("en")];
-  if (kind === "time") return [timeTicks(span, most), (value) => timeLabel(value, span)];
-  return [spanTicks(span, most), (value) => spanLabel(value, span)];
-}
 
 interface AxisProps {
   kind: AnyAxis;
@@ -25,8 +19,6 @@ interface AxisProps {
 export function Axis({ kind, span, marks, width }: AxisProps) {
   const plot = Math.max(1, width - LEFT - RIGHT);
   const place = (value: number): number => LEFT + ((value - span.min) / (span.max - span.min || 1)) * plot;
-  const most = Math.max(2, Math.floor(plot / 90));
-  const [ticks, label] = labels(kind, span, most);
   return (
     <div class="axis">
       <div class="signs">
@@ -35,9 +27,9 @@ export function Axis({ kind, span, marks, width }: AxisProps) {
         ))}
       </div>
       <div class="ticks" aria-hidden="true">
-        {ticks.map((value) => (
-          <span key={value} style={{ left: `${place(value)}px` }}>
-            {label(value)}
+        {labels(kind, span, plot).map(({ at, words }) => (
+          <span key={at} style={{ left: `${place(at)}px` }}>
+            {words}
           </span>
         ))}
       </div>

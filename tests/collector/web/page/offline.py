@@ -15,7 +15,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 
 from tests.browser import Visitor, opened_browser
-from tests.collector.made import JOB
+from tests.collector.made import JOB, body
+from tests.collector.nodes.sightings import XID_79, just_now
 from tests.collector.process import Process, running
 from tests.collector.web.shown import send, straggling_run
 from tests.collector.web.test_incident_view import incident_of
@@ -27,13 +28,15 @@ def main(folder: Path) -> None:
     assert not _has_route()
     with running(folder) as collector:
         send(collector, straggling_run())
+        collector.send(body([just_now("gpu-3", XID_79)]))
         incident = incident_of(collector)
         places = {
             "/": "#jobs tbody tr",
             f"/jobs/{JOB}": "canvas.matrix",
             f"/incidents/{incident}": "#curve canvas",
             f"/runbooks/TrainingStraggler?incident={incident}": "#page h1",
-            "/nodes": "main h1",
+            "/nodes": "#nodes tbody tr",
+            "/nodes/gpu-3": "#history tbody tr",
             "/slos": "#slos tbody tr",
             f"/slos?job={JOB}&name=goodput": "#eaten .shares",
             f"/compare?job={JOB}": "#curves canvas",

@@ -6,12 +6,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment
@@ -28,11 +29,21 @@ from tests.waiting import until
 from .proxy import holding_back
 
 NAMED, HEALTHY = "named", "healthy"
-NAMES = {1: "m" * 64, 2: "\u202e\u05d4\u05e4\u05e1\u05d3\u202c", 3: "<img src=x onerror=alert(1)>"}
+LONG, FOREIGN = "w" * 48, "\u640d\u5931" * 7 + "\u043f\u043e\u0442"
+"""Metric names of 48 bytes, the most that a record holds."""
+NUMBERS = {4: LONG, 5: FOREIGN}
+NAMES = {
+    1: "m" * 64,
+    2: "\u202e\u05d4\u05e4\u05e1\u05d3\u202c",
+    3: "<img src=x onerror=alert(1)>",
+    **NUMBERS,
+}
 UNWORDED = re.compile(r"NaN|undefined|\bnull\b|Infinity")
 NEVER = [np.nan, np.inf, -np.inf]
 PATIENCE_MS = 60_000
-MANY_RANKS, MANY_STEPS = 16_384, 1_000_000
+MANY_RANKS, MANY_STEPS, MOST_STEPS = 16_384, 1_000_000, 10_000_000
+RECEIVED_STEPS = 100_000
+PHONE = 360
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +61,11 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 
 def named_run() -> list[Segment]:
-    """A run whose metrics have hard names, and whose values are no numbers."""
+    """A run whose metrics have hard names; the values of most are no numbers."""
     rows = [
-        metric_rows(step, [NEVER[step % 3]], number, 0.2) for number in NAMES for step in range(9)
+        metric_rows(step, [step if number in NUMBERS else NEVER[step % 3]], number, 0.2)
+        for number in NAMES
+        for step in range(9)
     ]
     tables = {Kind.METRIC_NAME: name_rows(NAMES, [0]), Kind.METRIC: np.concatenate(rows)}
     return [*run_segments(STEPS, 1, job=NAMED), segment(99, tables, NAMED)]
@@ -85,6 +98,19 @@ def test_names_are_text(collector: Process, visitor: Visitor) -> None:
     page = looked(visitor, collector.url, NAMED, f"?range=all&{chosen}")
     assert page.locator("img, [onerror]").count() == 0
     assert "\u202e" not in page.locator("main").inner_text(), "nothing turns the text round"
+
+
+def test_the_longest_and_foreign_names_fit_a_phone(collector: Process, browser: Browser) -> None:
+    assert len(LONG) == len(FOREIGN.encode()) == 48
+    visitor = Visitor(browser, width=PHONE)
+    page = looked(visitor, collector.url, NAMED, f"?range=all&metric={LONG}&metric={FOREIGN}")
+    for name in (LONG, FOREIGN):
+        expect(page.locator(".track", has_text=name)).to_be_visible()
+    page.get_by_text("Table of these curves").click()
+    expect(page.locator(".behind thead")).to_contain_text(FOREIGN)
+    page.locator(".track", has_text=LONG).locator(".menu summary").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
+    page.close()
 
 
 def test_a_clock_that_is_an_hour_ahead(collector: Process, visitor: Visitor) -> None:
@@ -128,3 +154,29 @@ def test_many_ranks_and_many_steps(collector: Process, visitor: Visitor) -> None
     expect(page.locator("#cell")).to_contain_text("most by rank 5000")
     page.keyboard.press("Enter")
     expect(page.locator("#drawer")).to_contain_text("sim-00625")
+
+
+def test_the_newest_of_ten_million_steps(collector: Process, browser: Browser) -> None:
+    send_run(collector.url, "longest", MOST_STEPS + 1, MOST_STEPS - RECEIVED_STEPS)
+    for width in (1280, PHONE):
+        visitor = Visitor(browser, width)
+        page = looked(visitor, collector.url, "longest")
+        expect(page.locator("#cell")).to_contain_text("by rank", timeout=PATIENCE_MS)
+        expect(page.locator(".ticks span").last).to_have_text("10,000,000")
+        assert apart(page)
+        page.get_by_text("Table of these curves").click()
+        expect(page.locator(".behind tbody tr").first).to_contain_text("10,000,000")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.get_by_role("button", name="by time").click()
+        expect(page.locator(".unit")).to_have_text("time")
+        assert apart(page)
+        page.close()
+
+
+def apart(page: Page) -> bool:
+    """Whether the labels of the axis do not overlap, and no label lies outside the page."""
+    boxes = [label.bounding_box() for label in page.locator(".ticks span").all()]
+    ends = [(box["x"], box["x"] + box["width"]) for box in boxes if box]
+    width = page.evaluate("innerWidth")
+    inside = all(left >= 0 and right <= width for left, right in ends)
+    return len(ends) > 1 and inside and all(a[1] < b[0] for a, b in pairwise(ends))

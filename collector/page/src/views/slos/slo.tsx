@@ -65,7 +65,7 @@ function Shown({ base, answer, slo }: { base: string; answer: Answer; slo: Slo }
             {slo.name}: {stateSentence(slo)}
           </h1>
           <p>
-            <State word={slo.state} /> {slo.reason || `of ${answer.job}`}
+            <State word={slo.state} /> {slo.reason || `objective of ${answer.job}`}
           </p>
           {old && <p class="notice">{old}</p>}
         </div>
