@@ -198,6 +198,25 @@ def writer_lock(engine: sa.Engine) -> AbstractContextManager[object]:
 
 
 @contextmanager
+def no_wait_for_disk(connection: sa.Connection) -> Iterator[None]:
+    """Let transactions end before SQLite's disk has them: for what can be computed again.
+
+    After a crash of the machine the newest ones may be missing, and the collector that computed
+    them has ended, too. A later transaction that waits brings them to the disk. PostgreSQL always
+    waits: its server may crash while the collector lives.
+    """
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    driver: Any = connection.connection.driver_connection
+    driver.execute("PRAGMA synchronous=NORMAL")
+    try:
+        yield
+    finally:
+        driver.execute("PRAGMA synchronous=FULL")
+
+
+@contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Open a transaction that reads before it writes, without concurrent writers on SQLite."""
     with writer_lock(engine), engine.begin() as connection:

@@ -12,13 +12,19 @@ that locks several rows and may wait locks them ordered by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
-from stepwatch.collector.store.database import begin_writing, insert, writer_lock, writing
+from stepwatch.collector.store.database import (
+    begin_writing,
+    insert,
+    no_wait_for_disk,
+    writer_lock,
+    writing,
+)
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import LeaseLostError
 
@@ -79,13 +85,21 @@ def still_held(connection: sa.Connection, leases: Collection[Lease]) -> set[str]
 
 
 @contextmanager
-def fenced(engine: sa.Engine, lease: Lease | None) -> Iterator[sa.Connection]:
+def fenced(
+    engine: sa.Engine, lease: Lease | None, *, waits: bool = True
+) -> Iterator[sa.Connection]:
     """Open a transaction that checks `lease` first; None means that no other collector exists.
+
+    Unless it `waits`, it may end before the disk has it; see `no_wait_for_disk`.
 
     Raises:
         LeaseLostError: another collector claimed the lease; nothing is written.
     """
-    with writer_lock(engine), engine.begin() as connection:
+    with writer_lock(engine), ExitStack() as ends:
+        connection = ends.enter_context(engine.connect())
+        if not waits:
+            ends.enter_context(no_wait_for_disk(connection))
+        ends.enter_context(connection.begin())
         if lease is not None:
             begin_writing(connection)
             check(connection, lease)

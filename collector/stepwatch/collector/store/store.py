@@ -242,16 +242,17 @@ class Store:
     ) -> None:
         """Write one evaluation's changed slices (sli, slice), incidents, notices and account days.
 
-        All or nothing.
+        All or nothing. Without incidents and notices it does not wait for the disk: slices and days
+        are computed from the log.
 
         Raises:
             LeaseLostError: another collector holds `lease`; nothing was written.
         """
         rows = [{"job": job, "sli": sli, **part._asdict()} for sli, part in slices]
-        incidents, days = list(incidents), list(days)
+        incidents, notices, days = list(incidents), list(notices), list(days)
         if not rows and not incidents and not days:
             return
-        with fenced(self._engine, lease) as connection:
+        with fenced(self._engine, lease, waits=bool(incidents or notices)) as connection:
             put_slices(connection, rows)
             put_incidents(connection, incidents)
             add_notices(connection, notices)
