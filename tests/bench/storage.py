@@ -16,8 +16,8 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store, StoredSegment
 from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 from stepwatch.hooks.communication.microbatches import MicrobatchSamples, Work
+from stepwatch.hooks.core.sampling import EVERY, REPEATS
 from stepwatch.hooks.guard import Guard
-from stepwatch.hooks.numerics.digests import EVERY, REPEATS
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals import wire
 from stepwatch.signals.blackbox import Identity, RingWriter

@@ -12,13 +12,14 @@ import pytest
 from stepwatch import signals
 from stepwatch.cli.main import VERBS, load_verb, main
 from stepwatch.cli.source import source_words
+from stepwatch.hooks.core import CORE
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
 def test_the_version_is_the_installed_one(capsys: pytest.CaptureFixture[str], flag: str) -> None:
     installed = importlib.metadata.version("stepwatch")
     assert main([flag]) == 0
-    assert capsys.readouterr().out == f"stepwatch {installed}\n"
+    assert capsys.readouterr().out == f"stepwatch {installed}, hooks on the {CORE} core\n"
     assert signals.__version__ == installed
     assert not hasattr(signals, "no_such_name")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -105,3 +107,19 @@ def test_the_wheel_holds_every_part_and_its_data(tmp_path: Path) -> None:
     assert len(bundle) == 4, "a script and a style sheet, with their gzipped copies"
     assert not [name for name in names if "node_modules" in name]
     assert "stepwatch/__init__.py" not in names
+    _check_core(wheel, tmp_path / "unpacked", compiles=bool(shutil.which("cc")))
+
+
+def _check_core(wheel: Path, folder: Path, *, compiles: bool) -> None:
+    """The wheel runs on the compiled core, on each Python from 3.11 on, where it was compiled."""
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(folder)
+    program = "from stepwatch.hooks import core; print(core.CORE, core.__file__)"
+    environ = {**os.environ, "PYTHONPATH": str(folder)}
+    environ.pop("STEPWATCH_CORE", None)
+    words = [sys.executable, "-c", program]
+    ran = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
+    core, file = ran.stdout.split()
+    assert Path(file).is_relative_to(folder) and ran.stderr == ""
+    assert ("-cp311-abi3-linux_" if compiles else "-py3-none-any") in wheel.name
+    assert core == ("native" if compiles else "python")

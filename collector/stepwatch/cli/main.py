@@ -139,7 +139,9 @@ def dispatch(words: Sequence[str]) -> int:
         UsageError: there is no such verb or option.
     """
     if words and words[0] in ("-V", "--version"):
-        print(f"stepwatch {signals.__version__}")
+        from stepwatch.hooks.core import CORE  # no other verb needs the hooks for it
+
+        print(f"stepwatch {signals.__version__}, hooks on the {CORE} core")
         return OK
     if words[:1] == ["help"] and words[1:2] and not words[1].startswith("-"):
         return dispatch([words[1], "--help"])

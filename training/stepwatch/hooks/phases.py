@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 
 from stepwatch.signals.records import PHASE_BY_NAME
 
+from .core import Nothing
 from .recorder.recorder import Recorder
 
 PhaseContext = AbstractContextManager[None]
@@ -17,7 +18,7 @@ class Phases:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self.by_name: dict[str, PhaseContext] = dict.fromkeys(PHASE_BY_NAME, nullcontext())
+        self.by_name: dict[str, PhaseContext] = dict.fromkeys(PHASE_BY_NAME, Nothing())
         self.renew()
 
     def renew(self) -> None:
@@ -35,4 +36,4 @@ class Phases:
             message = f"phase {name!r:.80} is not one of {names}; counted as other"
             self._recorder.guard.misuse(message)
             phase = self.by_name["other"]
-        return phase if self._recorder.thread.is_current() else nullcontext()
+        return phase if self._recorder.thread.is_current() else Nothing()

@@ -13,10 +13,10 @@ from stepwatch.signals.records import (
     StepFlag,
 )
 
+from .core.sampling import EVERY, REPEATS
 from .guard import guarded
 from .instruments import Instruments
 from .numerics.deferred_scalars import Scalar, as_float32, scalar
-from .numerics.digests import EVERY, REPEATS
 from .phases import Phases
 from .recorder.whole_numbers import is_on_device
 
@@ -53,7 +53,10 @@ class Steps:
 
     @guarded()
     def end(self, tokens: int, loss: Scalar, grad_norm: Scalar, flags: int) -> None:
-        """Write the record of the step that ends now; `flags` are bits from `StepFlag`."""
+        """Write the record of the step that ends now; `flags` are bits from `StepFlag`.
+
+        `core/native/step_end.c` does the same; it calls this for steps with anything rare.
+        """
         recorder = self.recorder
         timeline = recorder.timeline
         if timeline is None:
@@ -66,10 +69,12 @@ class Steps:
         has_loss = loss is not UNKNOWN_FLOAT
         if has_loss and type(loss) is float and (loss - loss or not numerics.knows_loss):
             numerics.note(number, NumericsSource.LOSS, loss)
-        if grad_norm is not UNKNOWN_FLOAT and type(grad_norm) is float:
+        has_norm = grad_norm is not UNKNOWN_FLOAT
+        knows_norm = numerics.knows_grad_norm
+        if has_norm and type(grad_norm) is float and (grad_norm - grad_norm or not knows_norm):
             numerics.note(number, NumericsSource.GRAD_NORM, grad_norm)
         if (number + 1) % EVERY < REPEATS or numerics.bad or numerics.checks:
-            self._sample(number)
+            self.sample(number)
         now, duration, totals = timeline.end_step()
         if timeline.collectives:
             timeline.write_collectives(now)
@@ -83,7 +88,7 @@ class Steps:
         timeline.flags = timeline.microbatches = 0
         recorder.step_number = timeline.step = number + 1
         if type(tokens) is not int or not 0 <= tokens <= _MAX_TOKENS:
-            tokens = self._tokens(tokens)
+            tokens = self.whole_tokens(tokens)
         if self._late.pending or not (type(loss) is float and type(grad_norm) is float):
             head = (number, now, duration, *totals, tokens, microbatches, flags)
             self._late.write(_STEP, head, (loss, grad_norm))
@@ -98,18 +103,23 @@ class Steps:
         if self._checkpoints.facts:
             self._checkpoints.write()
         if flags & _FIRST:
-            recorder.settle()
-            recorder.has_stepped = True
-            recorder.write_lifecycle(LifecycleEvent.FIRST_STEP, number, "")
-            self.instruments.device.consider()
-            if recorder.first_step_ended is not None:
-                recorder.first_step_ended()
-            self.instruments.pauses.start()
+            self.first_ended(number)
         if self._profiles.active:
             self._profiles.end_step(number)
 
+    def first_ended(self, number: int) -> None:
+        """Do what waits for the end of the first step."""
+        recorder = self.recorder
+        recorder.settle()
+        recorder.has_stepped = True
+        recorder.write_lifecycle(LifecycleEvent.FIRST_STEP, number, "")
+        self.instruments.device.consider()
+        if recorder.first_step_ended is not None:
+            recorder.first_step_ended()
+        self.instruments.pauses.start()
+
     @guarded(fallback=0)
-    def _tokens(self, tokens: Any) -> int:
+    def whole_tokens(self, tokens: Any) -> int:
         """Return tokens as a record holds them; 0, which is unknown, if they are not a number."""
         if is_on_device(tokens):
             raise ValueError("tokens lie on a device and would be waited for: give an int")
@@ -126,7 +136,7 @@ class Steps:
         self.instruments.phases.close()
         self.instruments.numerics.end_step(self.recorder.step_number, self.recorder.clock())
 
-    def _sample(self, step: int) -> None:
+    def sample(self, step: int) -> None:
         """Read parameters and the device's memory, and write the results from devices."""
         now = self.recorder.clock()
         instruments = self.instruments

@@ -39,13 +39,14 @@ class GroupNumbers:
     def __init__(self, recorder: Recorder) -> None:
         self.guard = recorder.guard
         self._recorder = recorder
-        self._numbers: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
+        """Each known group's number by its `id`."""
         self._pairs: dict[int, int] = {}
         self._alive: dict[int, weakref.ref[Any]] = {}
 
     def number(self, group: Any) -> int:
         """Return the number of `group`, a ProcessGroup; None means the world."""
-        number = self._numbers.get(id(group))
+        number = self.numbers.get(id(group))
         return self._introduce(group) if number is None else number
 
     @guarded(fallback=0)
@@ -74,8 +75,8 @@ class GroupNumbers:
         key = id(group)
         if group is not None:
             # A destroyed group's id is soon reused by another group.
-            self._alive[key] = weakref.ref(group, lambda _: self._numbers.pop(key, None))
-        self._numbers[key] = number
+            self._alive[key] = weakref.ref(group, lambda _: self.numbers.pop(key, None))
+        self.numbers[key] = number
         return number
 
     def _write(self, ranks: list[int], own_rank: int, name: str = "", purpose: str = "") -> int:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from stepwatch.hooks.accelerators import is_capturing
 from stepwatch.hooks.communication.groups import GroupNumbers
+from stepwatch.hooks.core.sampling import EVERY, REPEATS
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.records import UNKNOWN_EXCHANGES, Kind, NumericsSource
@@ -28,10 +29,6 @@ from stepwatch.signals.records import UNKNOWN_EXCHANGES, Kind, NumericsSource
 from .deferred_scalars import DeviceTensor
 from .replica_updates import ReplicaUpdates
 
-EVERY = 8
-"""Steps from one part to the next: two records each, within the budget of 200 B per rank-step."""
-REPEATS = 2
-"""Consecutive steps that digest the same part: the second confirms the first."""
 LEAST_PART_BYTES, MOST_PART_BYTES = 4 << 20, 64 << 20
 """Least and most bytes that one digest reads; between them a 64th of the parameters."""
 PARTS = 64

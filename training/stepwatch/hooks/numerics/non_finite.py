@@ -73,6 +73,8 @@ class Numerics:
         self._sources: set[NumericsSource] = set()
         self.knows_loss = False
         """Whether a finite loss was recorded: only then does a non-finite one mean anything."""
+        self.knows_grad_norm = False
+        """The same for the gradient norm."""
         self._scalers = LossScalers(recorder.guard)
         self._bad_steps = 0
         self._last_bad = -1
@@ -118,6 +120,7 @@ class Numerics:
         if math.isfinite(value):
             self._sources.add(source)
             self.knows_loss |= source is NumericsSource.LOSS
+            self.knows_grad_norm |= source is NumericsSource.GRAD_NORM
         elif source in self._sources:
             self._add(step, source, 1, "")
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from stepwatch.hooks.core import Timeline
+from stepwatch.hooks.core import State, Timeline
 from stepwatch.hooks.guard import Guard, guarded
 from stepwatch.hooks.recorder.whole_numbers import whole_number
 from stepwatch.signals.blackbox import RingWriter
@@ -22,7 +22,7 @@ _MAX_STEP = 0xFFFFFFFF
 _LIFECYCLE_TEXT_BYTES = 56
 
 
-class Recorder:
+class Recorder(State):
     """One rank's ring, timeline, clock, guard, training thread and step number.
 
     Without a ring it records nothing. `clock` returns monotonic ns.
@@ -35,12 +35,14 @@ class Recorder:
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.guard = guard
-        self.ring = ring
+        self.ring: RingWriter | None = ring
         self.clock = clock
-        self.thread = TrainingThread()
+        self.thread: TrainingThread = TrainingThread()
         self.step_number = 0
         """Number of the current step, or of the next one."""
-        self.timeline = Timeline(ring, clock, guard.misuse) if ring is not None else None
+        self.timeline: Timeline | None = (
+            Timeline(ring, clock, guard.misuse) if ring is not None else None
+        )
         """None while nothing is recorded: without a ring, after `disable`, in a forked child."""
         self.drain_completions: Callable[[], None] | None = None
         """Records collectives that have ended; called on the training thread around each step."""

@@ -6,11 +6,13 @@ import sys
 import threading
 from typing import Any
 
+from stepwatch.hooks.core import Thread
 
-class TrainingThread:
+
+class TrainingThread(Thread):
     """The thread that runs a rank's steps; at first the one that creates this object."""
 
-    __slots__ = ("ident",)
+    __slots__ = ()
 
     def __init__(self) -> None:
         self.ident = threading.get_ident()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stepwatch.hooks.core import CORE
 from stepwatch.signals import places
 from stepwatch.signals.version import version
 
@@ -40,6 +41,7 @@ def environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     """
     yield "python", platform.python_version()
     yield "stepwatch", version()
+    yield "stepwatch_core", CORE
     for name in _LIBRARIES:
         release = getattr(sys.modules.get(name), "__version__", None)
         if release is not None:

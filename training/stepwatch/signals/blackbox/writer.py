@@ -8,8 +8,9 @@ import os
 import struct
 import sys
 import threading
-import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar, cast
 
 from stepwatch.signals.places.directories import cannot_create
 
@@ -17,9 +18,10 @@ from . import layout
 from .described import LAYOUT_AT, pack_layout
 from .files import FileCondition, new_file, renew
 from .layout import DeviceLine, Identity
+from .slot_writer import PACKERS, Slots, SlotWriter
 
-_PACK = {int(kind): slot.pack for kind, slot in layout.SLOT_STRUCTS.items()}
-_HEADER, _SLOT, _HEAD = layout.HEADER_SIZE, layout.SLOT_SIZE, layout.HEAD_AT // 8
+_HEADER, _HEAD = layout.HEADER_SIZE, layout.HEAD_AT // 8
+S = TypeVar("S", bound=Slots)
 
 
 class RingWriter:
@@ -44,22 +46,22 @@ class RingWriter:
             raise cannot_create(path, error) from error
         self.words = memoryview(self._map).cast("Q")
         """The ring as native 64-bit words; the timeline stores live lines through it."""
-        self._seq = 0
-        self._capacity = identity.capacity
+        self._slots: Slots = SlotWriter(self._map, identity.capacity, PACKERS)
+        self.append = self._slots.append
+        """Appends one record: its kind, then a tuple of step, moment in ns and body."""
         self._moving = threading.Lock()
 
     def write(self, kind: int, step: int, time_ns: int, *body: int | float | bytes) -> None:
         """Append one record; `body` holds the fields of `records.BODIES[kind]` in order."""
         self.append(kind, (step, time_ns, *body))
 
-    def append(self, kind: int, record: tuple[int | float | bytes, ...]) -> None:
-        """Append one record: step, moment in ns, then the fields of `records.BODIES[kind]`."""
-        seq = self._seq + 1
-        slot = _PACK[kind](seq, kind, 0, *record)
-        offset = _HEADER + self._seq % self._capacity * _SLOT
-        self._map[offset : offset + _SLOT] = slot + zlib.crc32(slot).to_bytes(4, "little")
-        self._seq = seq
-        self.words[_HEAD] = seq
+    def write_through(self, kind: Callable[..., S]) -> S:
+        """Append through slots of `kind` from now on, which gets what `SlotWriter` gets."""
+        if type(self._slots) is not kind:
+            slots = kind(self._map, self.identity.capacity, PACKERS, self._slots.written)
+            self._slots.release()
+            self._slots, self.append = slots, slots.append
+        return cast("S", self._slots)
 
     def set_heartbeat(self, monotonic_ns: int) -> None:
         """Publish that the hooks' side thread got the interpreter at this moment."""
@@ -119,8 +121,8 @@ class RingWriter:
         """
         with self._moving:
             renew(self._map, self._remaining_content(condition), self.path)
-            if self.words[_HEAD] < self._seq:
-                self.words[_HEAD] = self._seq
+            if self.words[_HEAD] < self._slots.written:
+                self.words[_HEAD] = self._slots.written
 
     def _remaining_content(self, condition: FileCondition) -> bytes | None:
         """Return a truncated file's remaining content; reading the map beyond it is fatal."""
@@ -136,12 +138,13 @@ class RingWriter:
     @property
     def written(self) -> int:
         """Records written so far."""
-        return self._seq
+        return self._slots.written
 
     def close(self) -> None:
         """Mark the ring as finished on purpose and unmap it; the file stays for readers."""
         self.words[layout.CLOSED_AT // 8] = 1
         self.words.release()
+        self._slots.release()
         self._map.close()
 
 

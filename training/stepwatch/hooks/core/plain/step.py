@@ -109,19 +109,20 @@ class Step:
         if unnamed:
             self._recorder.guard.misuse(_UNNAMED)
         if loss is not None:
-            self._loss = self._scalar(loss, "loss")
+            self._loss = _scalar(self, loss, "loss")
         if grad_norm is not None:
-            self._grad_norm = self._scalar(grad_norm, "grad_norm")
+            self._grad_norm = _scalar(self, grad_norm, "grad_norm")
         if metrics:
             self._steps.instruments.metrics.record(metrics)
         if grad_norm_share is not None:
             numerics = self._steps.instruments.numerics
             numerics.check((grad_norm_share,), _share, NumericsSource.GRAD_NORM_SHARE)
 
-    def _scalar(self, value: Any, name: str) -> Any:
-        if type(value) is float and -_FAST_RANGE < value < _FAST_RANGE:
-            return value
-        if isinstance(value, Mapping):
-            self._steps.instruments.metrics.record({name: value})
-            return UNKNOWN_FLOAT
-        return self._steps.scalar(value)
+
+def _scalar(step: Step, value: Any, name: str) -> Any:
+    if type(value) is float and -_FAST_RANGE < value < _FAST_RANGE:
+        return value
+    if isinstance(value, Mapping):
+        step._steps.instruments.metrics.record({name: value})
+        return UNKNOWN_FLOAT
+    return step._steps.scalar(value)

@@ -27,6 +27,7 @@ from .bucket import Bucket, CollectiveTotals
 _COLLECTIVE_WORD = COLLECTIVE_LINE + 1
 _COLLECTIVE_BYTES = COLLECTIVE_LINE + 2
 _OUTSIDE = INSIDE - 1
+_MOST_BYTES = (1 << 64) - 1
 _DETACHED_WORDS = max(LIVE_WORD, _COLLECTIVE_BYTES) + 1
 
 
@@ -255,7 +256,7 @@ class Timeline:
                 group,
                 op,
                 totals.count,
-                totals.nbytes,
+                min(totals.nbytes, _MOST_BYTES),
                 totals.exposed_ns,
                 totals.longest_ns,
                 totals.first_arrival_ns,
