@@ -14,7 +14,6 @@ import pytest
 from prometheus_client import generate_latest
 
 from stepwatch.agent.app import Agent, AgentOptions
-from stepwatch.agent.relay.client import Presented
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.access import Role, TokenFiles
@@ -241,7 +240,7 @@ def test_a_wrong_token_keeps_the_spool_and_the_right_one_is_taken_up(
         if token:
             secret(path, TOKEN)
         else:
-            agent.relay.client.auth = Presented(Access(path, authority.ca))
+            agent.relay.client.authorization = Access(path, authority.ca).authorization
         agent.relay.drain(give_up)
         agent.relay.drain(give_up)
     assert stored_steps(place.store) == once(1, 12)
@@ -313,6 +312,6 @@ def test_a_listener_that_says_nothing_is_away(
 
 
 def test_nothing_turns_verification_off(authority: Authority) -> None:
-    context = Access(None, authority.ca).verify
-    assert isinstance(context, ssl.SSLContext)
-    assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
+    for access in (Access(None, authority.ca), Access()):
+        context = access.context()
+        assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import ssl
 from pathlib import Path
 
 import pytest
@@ -157,7 +158,7 @@ def test_the_environment_names_files_and_options_come_first(
     monkeypatch.delenv("STEPWATCH_TOKEN_FILE")
     monkeypatch.delenv("STEPWATCH_CA")
     assert Access.from_options(None, None).authorization() is None
-    assert Access.from_options(None, None).verify is True
+    assert Access.from_options(None, None).context().verify_mode is ssl.CERT_REQUIRED
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
-
 from stepwatch.agent.announcement import IncidentCounts
 from stepwatch.agent.app import Agent
 from stepwatch.agent.keys import AttemptKey
 from stepwatch.signals import presence
 from stepwatch.signals.clock import SystemClock
+from stepwatch.signals.http import Client
+from tests.signals.http.raw import answer, raw_server
 from tests.waiting import until
 
 from .relay.stub import Collector, serve_url
@@ -54,14 +54,14 @@ def test_incidents_are_counted_for_the_attempt_that_runs_and_else_unknown() -> N
     incidents = [{"attempt": 0}, {"attempt": 1}, {"attempt": 1}]
     answers = {"job": json.dumps({"incidents": incidents}), "odd": "<html>", "deep": "[" * 90000}
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, text=answers[request.url.params["job"]])
+    def answered(request: bytes) -> list[bytes]:
+        return [answer(answers[request.split()[1].decode().partition("?job=")[2]].encode())]
 
-    client = httpx.Client(transport=httpx.MockTransport(answer), base_url="http://collector")
-    counts = IncidentCounts(client, SystemClock())
-    counts.attempts = frozenset({AttemptKey("job", 1), AttemptKey("odd", 0), AttemptKey("deep", 0)})
-    counts.ask()
-    assert counts.by_job == {"job": 2}
-    counts.attempts = frozenset({AttemptKey("job", 0)})
-    counts.ask()
-    assert counts.by_job == {"job": 2}, "not asked again so soon"
+    with raw_server(answered) as server, Client(server.url) as client:
+        counts = IncidentCounts(client, SystemClock())
+        counts.attempts = frozenset({AttemptKey(job, job == "job") for job in answers})
+        counts.ask()
+        assert counts.by_job == {"job": 2}
+        counts.attempts = frozenset({AttemptKey("job", 0)})
+        counts.ask()
+        assert counts.by_job == {"job": 2}, "not asked again so soon"

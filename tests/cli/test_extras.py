@@ -69,7 +69,8 @@ def test_help_of_every_verb_needs_no_extra() -> None:
 
 def test_runbooks_need_the_base_and_what_is_missing_is_named(tmp_path: Path) -> None:
     build = f"build --out {tmp_path}"
-    ran = installed_with("", "runbook TrainingStraggler", "status", "collector --port 0", build)
+    read = f"status --store {tmp_path}/store.db"
+    ran = installed_with("", "runbook TrainingStraggler", read, "collector --port 0", build)
     assert "exit code of runbook TrainingStraggler: 0" in ran.stdout
     assert "## First five minutes" in ran.stdout
     lines = ran.stderr.splitlines()

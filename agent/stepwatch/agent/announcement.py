@@ -8,8 +8,6 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import httpx
-
 from stepwatch.agent.keys import AttemptKey
 from stepwatch.agent.options import AgentOptions
 from stepwatch.agent.relay.answers import read_body
@@ -17,6 +15,7 @@ from stepwatch.agent.relay.relay import Relay
 from stepwatch.signals import presence
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.errors import RingError
+from stepwatch.signals.http import Client, HttpError
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ ASK_SECONDS = 5.0
 class IncidentCounts:
     """Incident counts, from the collector, for attempts whose rank 0 runs on this node."""
 
-    def __init__(self, client: httpx.Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._asked_ns = 0
@@ -49,7 +48,7 @@ class IncidentCounts:
             with self._client.stream("GET", "/v1/incidents", params={"job": key.job}) as response:
                 body = read_body(response)
             return _of_attempt(json.loads(body), key.attempt)
-        except (httpx.HTTPError, ValueError, TypeError, KeyError, RecursionError) as error:
+        except (HttpError, ValueError, TypeError, KeyError, RecursionError) as error:
             logger.debug("incidents of %s are unknown: %s", key.job, error)
             return None
 

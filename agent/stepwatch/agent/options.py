@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
-
 from stepwatch.agent.checkpoints.jobs.options import CheckpointOptions
 from stepwatch.agent.otlp import OtlpOptions
 from stepwatch.agent.probes.probe import DEFAULT_KERNEL_LOG
@@ -20,6 +18,7 @@ from stepwatch.signals import places
 from stepwatch.signals.access import Access
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.http import Client
 
 if TYPE_CHECKING:
     from stepwatch.agent.otlp.export import MetricsExporter
@@ -64,15 +63,15 @@ class AgentOptions:
         return max(1, round(self.flush_seconds / self.poll_seconds))
 
 
-def make_client(options: AgentOptions) -> httpx.Client:
+def make_client(options: AgentOptions) -> Client:
     """Return a client for the collector, and log a warning if it is not encrypted.
 
     Raises:
         ConfigurationError: the address is not a URL.
     """
     client = connect(options.collector, options.access)
-    beyond = not places.is_loopback(client.base_url.host)
-    if client.base_url.scheme == "http" and options.access.presents_token and beyond:
+    beyond = not places.is_loopback(client.address.host)
+    if client.address.scheme == "http" and options.access.presents_token and beyond:
         logger.warning(
             "the token and all records cross the network unencrypted to %s; give the collector "
             "--tls-cert and --tls-key, and this agent --collector https://... and --ca",

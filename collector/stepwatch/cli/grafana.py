@@ -9,13 +9,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Any
 
-import httpx
-
-from stepwatch.agent.relay.bounded import limit_answers
-from stepwatch.signals import places
 from stepwatch.signals.errors import ConfigurationError, UsageError
+from stepwatch.signals.http import AnswerError, Client, HttpError
 
 _LONGEST_ANSWER = 16 << 20
 """Bytes; a longer answer is refused before it is buffered."""
@@ -34,15 +32,13 @@ class Grafana:
         Raises:
             UsageError: `url` is not an address.
         """
-        headers = {"authorization": f"Bearer {token}"}
-        base, proxied = url.rstrip("/"), places.may_use_proxy(url)
+        self._url, bearer = url.rstrip("/"), f"Bearer {token}"
         try:
-            client = httpx.Client(base_url=base, headers=headers, timeout=10.0, trust_env=proxied)
-        except httpx.InvalidURL as error:
+            self._client = Client(
+                url, seconds=10.0, authorization=lambda: bearer, most_bytes=_LONGEST_ANSWER
+            )
+        except ValueError as error:
             raise UsageError(f"{url!r} is not a URL ({error}); pass --push https://HOST") from error
-        if client.base_url.scheme not in ("http", "https") or not client.base_url.host:
-            raise UsageError(f"{url!r} is not a URL; pass --push https://HOST")
-        self._client, self._url = limit_answers(client), base
 
     def __enter__(self) -> Grafana:
         """Return this object."""
@@ -101,20 +97,17 @@ class Grafana:
 
     def _ask(self, method: str, path: str, body: object = None, missing: bool = False) -> Any:
         try:
-            with self._client.stream(method, path, json=body) as answer:
-                content = bytearray()
-                for part in answer.iter_bytes():
-                    content += part
-                    if len(content) > _LONGEST_ANSWER:
-                        raise self._not_grafana()
-        except httpx.HTTPError as error:
+            answer = self._client.request(method, path, json=body)
+        except AnswerError as error:
+            raise self._not_grafana() from error
+        except HttpError as error:
             raise ConfigurationError(f"no answer of {self._url}: {error}; see --push") from error
-        if missing and answer.status_code == httpx.codes.NOT_FOUND:
+        if missing and answer.status_code == HTTPStatus.NOT_FOUND:
             return None
-        if answer.status_code != httpx.codes.OK:
-            raise self._refused(answer.status_code, bytes(content))
+        if answer.status_code != HTTPStatus.OK:
+            raise self._refused(answer.status_code, answer.content)
         try:
-            return json.loads(content)
+            return answer.json()
         except ValueError as error:
             raise self._not_grafana() from error
 
@@ -124,7 +117,7 @@ class Grafana:
         except (ValueError, KeyError, TypeError):
             message = "no reason given"
         remedy = "look at its log"
-        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             remedy = "give --token-file a service account that may write dashboards and folders"
         line = " ".join(message.split())[:200]
         return ConfigurationError(f"{self._url} refused with {status}: {line}; {remedy}")

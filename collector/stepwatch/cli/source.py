@@ -6,23 +6,17 @@ Both use the same HTTP API; a store is served in-process for a single request.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import re
+import json
 import shlex
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.signals import places
-from stepwatch.signals.access import Access
 from stepwatch.signals.errors import ConfigurationError, StepwatchError, UsageError
 from stepwatch.signals.plain_text import plain_line
 
 if TYPE_CHECKING:
-    import httpx
+    from stepwatch.signals.http import Address
 
-_HOLDS_SLOS = re.compile("/v1/(report|jobs(/[^/]+(/slos)?)?)")
-"""Paths whose answers contain SLOs."""
 _NOT_FOUND = 404
 COLLECTOR_HELP = f"its base URL [{places.ENV_COLLECTOR}, or {places.DEFAULT_COLLECTOR}]"
 
@@ -49,7 +43,7 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ca",
         metavar="FILE",
-        help=f"who may sign the collector's certificate, PEM [{places.ENV_CA}, or public CAs]",
+        help=f"who may sign the collector's certificate, PEM [{places.ENV_CA}, or system CAs]",
     )
 
 
@@ -92,7 +86,7 @@ def ask_as_sent(arguments: argparse.Namespace, path: str) -> Any:
 
 
 def request(arguments: argparse.Namespace, method: str, path: str, **sent: Any) -> Any:
-    """Send a request, `sent` as httpx takes it, and return the answer's JSON.
+    """Send a request, `sent` holds its `params` or `json`, and return the answer's JSON.
 
     Without `--json` the JSON is plain text for readers.
 
@@ -105,19 +99,16 @@ def request(arguments: argparse.Namespace, method: str, path: str, **sent: Any) 
 
 
 def _answered(arguments: argparse.Namespace, method: str, path: str, sent: dict[str, Any]) -> Any:
-    import httpx
+    if arguments.store:
+        from stepwatch.cli.store.offline import ask_store
 
-    try:
-        if arguments.store:
-            response = asyncio.run(_from_store(arguments.store, method, path, sent))
-        else:
-            response = _from_collector(arguments, method, path, sent)
-    except httpx.HTTPError as error:
-        raise SourceError(_why(arguments.collector, error)) from error
-    document = _document(response)
-    if response.status_code != 200:
+        status, body = ask_store(arguments.store, method, path, sent)
+    else:
+        status, body = _from_collector(arguments, method, path, sent)
+    document = _document(body)
+    if status != 200:
         reason = document.get("error") if isinstance(document, dict) else None
-        raise SourceError(_refusal(path, response.status_code, reason))
+        raise SourceError(_refusal(path, status, reason))
     if document is None:
         raise SourceError(
             f"the server at {arguments.collector} is not a collector; pass --collector URL"
@@ -131,17 +122,12 @@ def request_bytes(arguments: argparse.Namespace, path: str) -> bytes:
     Raises:
         SourceError: no answer, or the request was refused.
     """
-    import httpx
-
-    try:
-        response = _from_collector(arguments, "GET", path, {})
-    except httpx.HTTPError as error:
-        raise SourceError(_why(arguments.collector, error)) from error
-    if response.status_code != 200:
-        document = _document(response)
+    status, body = _from_collector(arguments, "GET", path, {})
+    if status != 200:
+        document = _document(body)
         reason = document.get("error") if isinstance(document, dict) else None
-        raise SourceError(_refusal(path, response.status_code, reason))
-    return response.content
+        raise SourceError(_refusal(path, status, reason))
+    return body
 
 
 def plain_document(document: Any) -> Any:
@@ -188,62 +174,42 @@ def component(name: str, noun: str) -> str:
         raise UsageError(str(error)) from error
 
 
-def _document(response: httpx.Response) -> Any:
+def _document(body: bytes) -> Any:
     """Return the answer's JSON; None without valid JSON."""
     try:
-        return response.json()
+        return json.loads(body)
     except ValueError:
         return None
 
 
 def _from_collector(
     arguments: argparse.Namespace, method: str, path: str, sent: dict[str, Any]
-) -> httpx.Response:
+) -> tuple[int, bytes]:
+    """Return the answer's status and body."""
     from stepwatch.agent.relay.client import connect
+    from stepwatch.signals.access import Access
+    from stepwatch.signals.http import HttpError
 
     access = Access.from_options(arguments.token_file, arguments.ca)
     try:
         client = connect(arguments.collector, access)
     except ConfigurationError as error:
         raise UsageError(str(error)) from error
-    with client:
-        return client.request(method, path, **sent)
+    try:
+        with client:
+            answer = client.request(method, path, **sent)
+    except HttpError as error:
+        raise SourceError(_why(arguments.collector, client.address, error)) from error
+    return answer.status_code, answer.content
 
 
-def _why(collector: str, error: httpx.HTTPError) -> str:
-    import httpx
-
+def _why(collector: str, address: Address, error: Exception) -> str:
     from stepwatch.agent.relay.problems import AWAY, of_error
 
-    problem = of_error(error, httpx.URL(collector))
+    problem = of_error(error, address)
     if problem.reason != AWAY:
         return problem.text
     return (
         f"no collector answers at {collector} ({type(error).__name__}); "
         "start one, or pass --collector URL or --store FILE"
     )
-
-
-async def _from_store(store: str, method: str, path: str, sent: dict[str, Any]) -> httpx.Response:
-    import httpx
-
-    from stepwatch.collector.runtime.service import Service
-    from stepwatch.collector.web.api import make_api
-    from stepwatch.collector.web.server import open_store
-
-    if "://" not in store and not Path(store).is_file():
-        raise UsageError(f"there is no store {store}")
-    service = Service(open_store(store), reads_only=True)
-    differing = service.site_objectives.asked_otherwise
-    if differing and _HOLDS_SLOS.fullmatch(path):
-        print(
-            f"stepwatch: SLO {', '.join(differing)}: the collector of this store was "
-            "given other documents than the shipped ones shown here; ask it with --collector",
-            file=sys.stderr,
-        )
-    try:
-        transport = httpx.ASGITransport(app=make_api(service))
-        async with httpx.AsyncClient(transport=transport, base_url="http://store") as client:
-            return await client.request(method, path, **sent)
-    finally:
-        service.store.close()

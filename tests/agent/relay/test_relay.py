@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from prometheus_client import generate_latest
 
 from stepwatch.agent.app import Agent
 from stepwatch.agent.probes.nic import NicProbe
+from stepwatch.agent.relay import answers
 from stepwatch.agent.relay.answers import MAX_BYTES, MAX_REASON, read_answer, read_body
 from stepwatch.agent.relay.batches import Batches
 from stepwatch.agent.relay.queue import SegmentQueue
 from stepwatch.signals.access import Access
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.http import AnswerTimeout, Client
 from stepwatch.signals.presence import AWAY
 from stepwatch.signals.records import Kind
 from tests.agent.conftest import (
@@ -36,6 +37,7 @@ from tests.agent.conftest import (
     use_probe,
 )
 from tests.ports import free_port
+from tests.signals.http.raw import raw_server
 from tests.waiting import until
 
 MakeAgent = Callable[..., Agent]
@@ -104,21 +106,23 @@ def test_an_answer_without_end_is_read_up_to_a_bound(rank: Rank, make_agent: Mak
 
     def endless() -> Iterator[bytes]:
         nonlocal sent
+        yield b"HTTP/1.1 200 OK\r\n\r\n"
         for _ in range(100):
             sent += MAX_BYTES
             yield b" " * MAX_BYTES
 
-    agent = make_agent()
-    answer = httpx.MockTransport(lambda _: httpx.Response(200, content=endless()))
-    agent.relay.client = httpx.Client(transport=answer, base_url="http://elsewhere")
-    rank.steps(10)
-    round_of(agent)
-    assert agent.relay.send_once() > 0
-    assert sent <= 2 * MAX_BYTES
+    with raw_server(lambda _: endless()) as server:
+        agent = make_agent(server.url)
+        rank.steps(10)
+        round_of(agent)
+        assert agent.relay.send_once() > 0
+    assert sent < 50 * MAX_BYTES, "besides what the sockets hold"
     assert len(agent.spool) == 1
 
 
-def test_an_answer_that_trickles_is_given_up(rank: Rank, make_agent: MakeAgent) -> None:
+def test_an_answer_that_trickles_is_given_up(
+    rank: Rank, make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A timeout of the client starts anew with every byte."""
 
     async def trickle(scope: Any, receive: Any, send: Any) -> None:
@@ -129,24 +133,20 @@ def test_an_answer_that_trickles_is_given_up(rank: Rank, make_agent: MakeAgent) 
 
     with (
         serving(trickle) as url,
-        httpx.Client(base_url=url) as client,
+        Client(url) as client,
         client.stream("POST", "/v1/segments", content=b"") as response,
-        pytest.raises(httpx.ReadTimeout, match="has not ended within"),
+        pytest.raises(AnswerTimeout, match="has not ended within"),
     ):
         read_body(response, seconds=0.2)
     # As the relay takes it: the collector is away, and nothing is lost.
-    agent = make_agent()
-    slow = httpx.MockTransport(lambda _: httpx.Response(200, content=_slow_verdicts()))
-    agent.relay.client = httpx.Client(transport=slow, base_url="http://elsewhere")
-    rank.steps(10)
-    round_of(agent)
-    assert agent.relay.send_once() > 0
+    monkeypatch.setattr(answers, "MAX_SECONDS", 0.2)
+    with serving(trickle) as url:
+        agent = make_agent(url)
+        rank.steps(10)
+        round_of(agent)
+        assert agent.relay.send_once() > 0
     assert (len(agent.spool), agent.relay.link) == (1, AWAY)
-
-
-def _slow_verdicts() -> Iterator[bytes]:
-    yield b"{"
-    raise httpx.ReadTimeout("the answer has not ended within 20 s")
+    assert agent.relay.problem is not None and "has not ended within" in agent.relay.problem.text
 
 
 def test_a_reason_is_kept_up_to_a_bound() -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from stepwatch.cli.simulate.run import Simulation
 from stepwatch.collector.store import Store
 from stepwatch.signals import wire
 from stepwatch.signals.clock import SystemClock
+from stepwatch.signals.http import Answer, Client, CutOffError
 from stepwatch.signals.records import Kind
 from tests.collector.process import Process, running
 from tests.waiting import until
@@ -112,18 +114,22 @@ def test_a_collector_that_is_killed_in_mid_run_loses_and_doubles_nothing(
 ) -> None:
     answers = []
 
-    def kill(response: httpx.Response) -> None:
+    class Killing(Client):
         """What the third request brought is stored; that it is, nobody learns."""
-        if response.request.method == "POST":
-            answers.append(response)
-        if len(answers) == 3:
-            collector.end()
-            collector.start()
-            raise httpx.ReadError("the collector is gone")
 
-    hooks = {"response": [kill]}
+        @contextmanager
+        def stream(self, method: str, path: str, **sent: Any) -> Iterator[Answer]:
+            with super().stream(method, path, **sent) as answer:
+                if method == "POST":
+                    answers.append(answer)
+                if len(answers) == 3:
+                    collector.end()
+                    collector.start()
+                    raise CutOffError("the collector is gone")
+                yield answer
+
     plan = plan_with(ranks=256, nodes=128, steps=20, speed=0, job="killed")
-    with httpx.Client(base_url=collector.url, timeout=60.0, event_hooks=hooks) as client:
+    with Killing(collector.url, seconds=60.0) as client:
         outcome = Simulation(plan, client, SystemClock(), print, connections=1).run()
     assert outcome.sent.repeated > 0 and outcome.sent.failed_requests > 0
     assert outcome.is_complete and outcome.state == "finished"

@@ -8,6 +8,7 @@ StepwatchError            anything stepwatch refuses; its message names the fix
 │   └── UnsupportedFormatError  a whole segment in a later format than this version reads
 ├── DataError             training data is missing, empty or changed since its manifest
 ├── CheckpointError       a checkpoint cannot be written, verified or loaded
+├── HttpError             a request without a usable answer (`http/errors.py`)
 ├── SnapshotError         a snapshot of a job's state cannot be made or read
 └── StoreError            the collector's store cannot be opened or written
     └── StoreDamagedError       one job's rows that the store holds and cannot read

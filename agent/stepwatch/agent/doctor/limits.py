@@ -8,13 +8,13 @@ import resource
 import time
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
-
-import httpx
+from http import HTTPStatus
 
 from stepwatch.agent.relay import problems
 from stepwatch.agent.relay.answers import read_body
 from stepwatch.agent.relay.client import connect
 from stepwatch.signals.errors import ConfigurationError
+from stepwatch.signals.http import HttpError
 
 from .result import Outcome, Problem, Result, Surroundings
 
@@ -120,9 +120,12 @@ def _collector(around: Surroundings) -> Result:
             client.stream("POST", "/v1/segments") as answer,
         ):
             read_body(answer)
-    except (httpx.HTTPError, ConfigurationError) as error:
-        return _no_answer(around.collector, error)
-    if answer.status_code != httpx.codes.OK:
+    except ConfigurationError as error:
+        return _no_answer(around.collector, str(error))
+    except HttpError as error:
+        problem = problems.of_error(error, client.address)
+        return _no_answer(around.collector, problem.text)
+    if answer.status_code != HTTPStatus.OK:
         text = f"{around.collector} answers {answer.status_code}"
         refused = answer.status_code in (401, 403)
         remedy = "pass --token-file with an agent's token" if refused else "look at its log"
@@ -130,9 +133,8 @@ def _collector(around: Surroundings) -> Result:
     return _clock_of_collector(around.collector, answer.headers.get("date", ""))
 
 
-def _no_answer(collector: str, error: Exception) -> Result:
-    problem = problems.of_error(error, httpx.URL(collector))
-    text = f"{collector} does not answer: {problem.text}"
+def _no_answer(collector: str, why: str) -> Result:
+    text = f"{collector} does not answer: {why}"
     remedy = "records wait in the agent's spool meanwhile; look at the collector and the network"
     return Result("collector", Outcome.WARN, text, remedy)
 

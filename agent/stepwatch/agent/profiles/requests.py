@@ -6,14 +6,14 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
-
-import httpx
 
 from stepwatch.agent.relay.answers import read_body
 from stepwatch.agent.survival import SurvivedErrors
 from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.http import Client, HttpError
 from stepwatch.signals.profiles import NodeRequest
 
 from .asking import Outcome, RankRequest, profile_ranks
@@ -36,7 +36,7 @@ class ProfileRequests:
     """Runs each new request on a daemon thread, and sends traces or reasons to the collector."""
 
     def __init__(
-        self, ring_dir: Path, client: httpx.Client, errors: SurvivedErrors, clock: Clock
+        self, ring_dir: Path, client: Client, errors: SurvivedErrors, clock: Clock
     ) -> None:
         self._ring_dir, self._client = ring_dir, client
         self._errors, self._clock = errors, clock
@@ -110,15 +110,15 @@ class ProfileRequests:
                 params={"reason": outcome.reason} if is_reason else None,
                 content=outcome.trace,
                 headers={"content-type": "application/gzip"},
-                timeout=UPLOAD_SECONDS,
+                seconds=UPLOAD_SECONDS,
             ) as response:
                 body = read_body(response)
-        except (httpx.HTTPError, RuntimeError) as error:  # the client is closed at the agent's end
+        except HttpError as error:  # the client is closed at the agent's end
             return f"{type(error).__name__}: {error}"
         status = response.status_code
-        if status in _LATER or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        if status in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return f"HTTP {status}"
-        if status != httpx.codes.OK:
+        if status != HTTPStatus.OK:
             shown = body[:200].decode("utf-8", "replace")
             logger.info("profile %s: HTTP %d: %s", request.id, status, " ".join(shown.split()))
         return None

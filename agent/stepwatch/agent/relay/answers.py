@@ -7,13 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import httpx
-
-from stepwatch.signals.access.bounded import TooLongError, TooSlowError, read_within
+from stepwatch.signals import http
+from stepwatch.signals.access.bounded import TooLongError, read_within
 from stepwatch.signals.pacing import FLUSH_HEADER
 from stepwatch.signals.profiles import MOST_REQUESTS, NodeRequest
-
-from .bounded import check_coding
 
 MAX_BYTES = 1 << 20
 """Maximum bytes read from an answer; a longer one is not from a collector."""
@@ -38,20 +35,17 @@ class Answer(NamedTuple):
     profiles: tuple[NodeRequest, ...] = ()
 
 
-def read_body(response: httpx.Response, seconds: float = MAX_SECONDS) -> bytes:
+def read_body(response: http.Answer, seconds: float | None = None) -> bytes:
     """Return a streamed response's body, up to `MAX_BYTES`.
 
     Raises:
-        httpx.HTTPError: the connection breaks, the body is compressed, or it does not end within
-            `seconds` (the client's own timeout restarts with every byte).
+        HttpError: the connection breaks, or the body does not end within `seconds`, by default
+            `MAX_SECONDS`.
     """
-    check_coding(response)
     try:
-        return read_within(response.iter_bytes(), MAX_BYTES, seconds)  # uncompressed, see above
+        return read_within(response.pieces(MAX_SECONDS if seconds is None else seconds), MAX_BYTES)
     except TooLongError as error:
         return error.data
-    except TooSlowError as error:
-        raise httpx.ReadTimeout(f"the answer has not ended within {seconds:.0f} s") from error
 
 
 def read_answer(body: bytes) -> Answer:

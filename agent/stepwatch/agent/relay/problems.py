@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 import ssl
+from http import HTTPStatus
 from typing import NamedTuple
 
-import httpx
+from stepwatch.signals.http import Address, AnswerError, CutOffError, HttpError
 
 AWAY, CERTIFICATE, PLAIN_OR_TLS = "away", "certificate", "plain-or-tls"
 TOKEN, FORBIDDEN, BUSY, ANSWER = "token", "forbidden", "busy", "answer"
@@ -20,7 +21,6 @@ LOOK_SECONDS = 3.0
 _EXPIRED, _NOT_YET, _OTHER_NAME, _OTHER_ADDRESS = 10, 9, 62, 64
 _UNKNOWN_SIGNER = {2, 18, 19, 20, 21}
 _ONLY_PLAIN = {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"}
-_CUT_OFF = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 
 
 class Problem(NamedTuple):
@@ -30,23 +30,23 @@ class Problem(NamedTuple):
     text: str
 
 
-def of_error(error: Exception, url: httpx.URL) -> Problem:
+def of_error(error: Exception, url: Address) -> Problem:
     """Explain an exception from a request to `url`."""
     cause = _tls_error(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return Problem(CERTIFICATE, _of_certificate(cause, url))
     if cause is not None and cause.reason in _ONLY_PLAIN:
         return Problem(
-            PLAIN_OR_TLS, f"{_place(url)} speaks no TLS: pass --collector http://{_host(url)}, "
+            PLAIN_OR_TLS, f"{url.origin} speaks no TLS: pass --collector http://{url.place}, "
             "or start the collector with --tls-cert and --tls-key"
         )  # fmt: skip
-    if url.scheme == "http" and isinstance(error, _CUT_OFF) and _speaks_tls(url):
+    if url.scheme == "http" and isinstance(error, CutOffError) and _speaks_tls(url):
         return Problem(
-            PLAIN_OR_TLS, f"{_host(url)} speaks TLS only: pass --collector https://{_host(url)}"
+            PLAIN_OR_TLS, f"{url.place} speaks TLS only: pass --collector https://{url.place}"
         )
-    if isinstance(error, httpx.DecodingError):
+    if isinstance(error, AnswerError):
         return Problem(ANSWER, str(error))
-    if isinstance(error, httpx.HTTPError):
+    if isinstance(error, HttpError):
         return Problem(AWAY, f"{type(error).__name__}: {error}")
     return Problem(ANSWER, str(error))
 
@@ -54,15 +54,15 @@ def of_error(error: Exception, url: httpx.URL) -> Problem:
 def of_status(status: int, body: str) -> Problem:
     """Explain a status that is not 200; `body` is the start of the answer's body."""
     text = f"HTTP {status}: {body}"
-    if status == httpx.codes.UNAUTHORIZED:
+    if status == HTTPStatus.UNAUTHORIZED:
         return Problem(TOKEN, f"{text}; look at --token-file, which is read again when it changes")
-    if status == httpx.codes.FORBIDDEN:
+    if status == HTTPStatus.FORBIDDEN:
         return Problem(FORBIDDEN, f"{text}; look at --token-file")
     return Problem(BUSY if status in (429, 503) else ANSWER, text)
 
 
-def _of_certificate(error: ssl.SSLCertVerificationError, url: httpx.URL) -> str:
-    subject = f"the certificate of {_place(url)}"
+def _of_certificate(error: ssl.SSLCertVerificationError, url: Address) -> str:
+    subject = f"the certificate of {url.origin}"
     code = error.verify_code
     if code == _EXPIRED:
         return f"{subject} has expired: renew it at the collector, or set this node's clock"
@@ -84,9 +84,9 @@ def _tls_error(error: BaseException | None) -> ssl.SSLError | None:
     return None
 
 
-def _speaks_tls(url: httpx.URL) -> bool:
+def _speaks_tls(url: Address) -> bool:
     """Return whether a handshake reaches a certificate; nothing else is sent."""
-    place = url.host, url.port or 80
+    place = url.host, url.port
     try:
         with (
             socket.create_connection(place, timeout=LOOK_SECONDS) as plain,
@@ -97,11 +97,3 @@ def _speaks_tls(url: httpx.URL) -> bool:
         return True
     except (OSError, ValueError):
         return False
-
-
-def _host(url: httpx.URL) -> str:
-    return url.netloc.decode("ascii", "replace")
-
-
-def _place(url: httpx.URL) -> str:
-    return f"{url.scheme}://{_host(url)}"

@@ -9,11 +9,10 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-import httpx
-
-from stepwatch.signals import wire
+from stepwatch.signals import http, wire
 from stepwatch.signals.clock import Clock, SystemClock
 from stepwatch.signals.errors import SegmentError
+from stepwatch.signals.http import Client, HttpError
 from stepwatch.signals.presence import AWAY, CONNECTED, CONNECTING
 from stepwatch.signals.profiles import NodeRequest
 
@@ -48,7 +47,7 @@ class Relay:
     """
 
     spool: SegmentQueue
-    client: httpx.Client
+    client: Client
     failures: int = 0
     refused: int = 0
     repeated: int = 0
@@ -94,8 +93,8 @@ class Relay:
                 return self._request_failed(outgoing, response, answer)
             self.asked_seconds = read_asked_seconds(response.headers)
             return self._apply(outgoing, read_answer(answer))
-        except (httpx.HTTPError, ValueError, OSError) as error:
-            return self._back_off(problems.of_error(error, self.client.base_url), None)
+        except (HttpError, ValueError, OSError) as error:
+            return self._back_off(problems.of_error(error, self.client.address), None)
 
     def ask_formats(self) -> None:
         """Send an empty request to learn the collector's formats and whether it answers.
@@ -111,10 +110,10 @@ class Relay:
                 self._answered()
             else:
                 self._note(_of_answer(response, answer))
-        except (httpx.HTTPError, ValueError, OSError) as error:
-            self._note(problems.of_error(error, self.client.base_url))
+        except (HttpError, ValueError, OSError) as error:
+            self._note(problems.of_error(error, self.client.address))
 
-    def _post(self, body: bytes) -> AbstractContextManager[httpx.Response]:
+    def _post(self, body: bytes) -> AbstractContextManager[http.Answer]:
         headers = {"content-type": wire.MEDIA_TYPE}
         return self.client.stream("POST", "/v1/segments", content=body, headers=headers)
 
@@ -165,7 +164,7 @@ class Relay:
         self.answered_ns = self.clock.monotonic_ns()
 
     def _request_failed(
-        self, outgoing: list[Outgoing], response: httpx.Response, answer: bytes
+        self, outgoing: list[Outgoing], response: http.Answer, answer: bytes
     ) -> float:
         problem = _of_answer(response, answer)
         # A refused token is not a segment's fault.
@@ -231,7 +230,7 @@ class Relay:
         return max(min(retry_s, 60.0), self._delay * random.uniform(0.5, 1.0))
 
 
-def _of_answer(response: httpx.Response, body: bytes) -> problems.Problem:
+def _of_answer(response: http.Answer, body: bytes) -> problems.Problem:
     try:
         message = str(json.loads(body)["error"])  # the collector's error format
     except (ValueError, TypeError, KeyError, RecursionError):

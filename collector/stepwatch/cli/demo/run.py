@@ -11,8 +11,6 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from stepwatch.cli.demo.plan import JOB, Plan
 from stepwatch.cli.demo.progress import Progress
 from stepwatch.cli.demo.report import incident_note, report_json, report_text
@@ -22,6 +20,7 @@ from stepwatch.cli.source import plain_document
 from stepwatch.collector.job_states import ENDED
 from stepwatch.signals import places
 from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.http import Client, HttpError
 
 FLUSH_SECONDS = 0.5
 POLL_SECONDS = 0.5
@@ -63,9 +62,7 @@ class Demo:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.url = f"http://127.0.0.1:{plan.port}"
-        self._client = httpx.Client(
-            base_url=self.url, timeout=5.0, trust_env=places.may_use_proxy(self.url)
-        )
+        self._client = Client(self.url, seconds=5.0)
         self._processes = Processes(
             uuid.uuid4().hex, plan.folder, {places.ENV_RING_DIR: str(plan.rings)}
         )
@@ -159,7 +156,7 @@ class Demo:
     def _job(self) -> dict[str, Any] | None:
         try:
             response = self._client.get(f"/v1/jobs/{JOB}")
-        except httpx.HTTPError:
+        except HttpError:
             return None
         if response.status_code != 200:
             return None
@@ -169,7 +166,7 @@ class Demo:
     def _answers(self) -> bool:
         try:
             return self._client.get("/healthz").status_code == 200
-        except httpx.HTTPError:
+        except HttpError:
             return False
 
     def _elapsed(self) -> float:

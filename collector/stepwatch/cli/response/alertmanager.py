@@ -11,12 +11,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.cli.source import SourceError
-from stepwatch.signals import places
 from stepwatch.signals.errors import UsageError
 from stepwatch.signals.names import ALERT_OF, FindingKind, labels
 
 if TYPE_CHECKING:
-    import httpx
+    from stepwatch.signals.http import Answer
 
 _SECONDS = 10.0
 _MOST_BYTES = 1 << 20
@@ -56,22 +55,17 @@ def expire(url: str, identity: str) -> None:
         _send("DELETE", url, f"/api/v2/silence/{identity}", known_only=False)
 
 
-def _send(
-    method: str, url: str, path: str, *, known_only: bool = True, **sent: Any
-) -> httpx.Response:
-    import httpx
+def _send(method: str, url: str, path: str, *, known_only: bool = True, **sent: Any) -> Answer:
+    from stepwatch.signals.http import Client, HttpError
 
-    from stepwatch.agent.relay.bounded import limit_answers
-
-    proxied = places.may_use_proxy(url)
     try:
-        with limit_answers(
-            httpx.Client(timeout=_SECONDS, trust_env=proxied), _MOST_BYTES
-        ) as client:
-            answer = client.request(method, url.rstrip("/") + path, **sent)
-    except httpx.InvalidURL as error:
+        client = Client(url, seconds=_SECONDS, most_bytes=_MOST_BYTES)
+    except ValueError as error:
         raise UsageError(f"{url[:200]!r} is not a URL: {error}") from error
-    except httpx.HTTPError as error:
+    try:
+        with client:
+            answer = client.request(method, path, **sent)
+    except HttpError as error:
         raise SourceError(
             f"no Alertmanager answers at {url} ({type(error).__name__}); pass its base URL"
         ) from error

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-
 from stepwatch.cli.source import SourceError
 from stepwatch.collector.job_states import ENDED
 from stepwatch.collector.state.live import QUARANTINED
 from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.http import Client, HttpError
 
 from .fleet import Fleet, Flush
 from .plan import Plan
@@ -83,7 +82,7 @@ class Simulation:
     def __init__(
         self,
         plan: Plan,
-        client: httpx.Client,
+        client: Client,
         clock: Clock,
         note: Callable[[str], None],
         connections: int = CONNECTIONS,
@@ -117,7 +116,7 @@ class Simulation:
         """
         if not self._senders.connect():
             raise SourceError(
-                f"no collector answers at {self._client.base_url}; start one with "
+                f"no collector answers at {self._client.address.origin}; start one with "
                 "`stepwatch collector`, or pass --collector URL"
             )
         self._earlier_incidents = {item["id"]: item["last_seen_at"] for item in self._incidents()}
@@ -239,7 +238,7 @@ class Simulation:
         try:
             response = self._client.get(path, params=query)
             answer = response.json() if response.status_code == 200 else {}
-        except (httpx.HTTPError, ValueError):
+        except (HttpError, ValueError):
             return {}
         return answer if isinstance(answer, dict) else {}
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-import httpx
-
 from stepwatch.agent.relay.relay import Relay
 from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.http import Client
 from stepwatch.signals.presence import CONNECTED
 
 from .outbox import Outbox
@@ -21,7 +20,7 @@ _SLICE_SECONDS = 0.1
 class Sender:
     """One connection: a queue, the relay that empties it, and its thread."""
 
-    def __init__(self, client: httpx.Client, limit_bytes: int, limit_segments: int) -> None:
+    def __init__(self, client: Client, limit_bytes: int, limit_segments: int) -> None:
         self.outbox = Outbox(limit_bytes, limit_segments)
         self.relay = Relay(self.outbox, client)
         self.thread = threading.Thread(target=self._run, name="sender", daemon=True)
@@ -46,7 +45,7 @@ class Senders:
     Each holds at most `limit_segments`, so that no node gets far ahead of the others.
     """
 
-    def __init__(self, client: httpx.Client, connections: int, limit_segments: int) -> None:
+    def __init__(self, client: Client, connections: int, limit_segments: int) -> None:
         limit = LIMIT_BYTES // connections
         self._all = [Sender(client, limit, limit_segments) for _ in range(connections)]
 

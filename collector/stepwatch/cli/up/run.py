@@ -8,8 +8,6 @@ import time
 import uuid
 from typing import Any, NoReturn
 
-import httpx
-
 from stepwatch.cli import text
 from stepwatch.cli.interruptions import terminable, undisturbed
 from stepwatch.cli.processes import Processes
@@ -20,6 +18,7 @@ from stepwatch.cli.up.restarts import Restarts
 from stepwatch.cli.up.words import ready_text, stopped_text
 from stepwatch.signals import places, presence
 from stepwatch.signals.errors import StepwatchError
+from stepwatch.signals.http import Client, HttpError
 
 POLL_SECONDS = 1.0
 _START_SECONDS = 60.0
@@ -58,9 +57,7 @@ class Up:
         self.plan = plan
         environ = {places.ENV_RING_DIR: str(plan.rings)}
         self._processes = Processes(uuid.uuid4().hex, plan.folder, environ)
-        self._client = httpx.Client(
-            base_url=plan.url, timeout=5.0, trust_env=places.may_use_proxy(plan.url)
-        )
+        self._client = Client(plan.url, seconds=5.0)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._restarts = {name: Restarts() for name in _NAMES}
         self._feed = Feed()
@@ -139,7 +136,7 @@ class Up:
         try:
             response = self._client.get(path)
             rows: list[dict[str, Any]] = plain_document(response.json()[key])
-        except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        except (HttpError, ValueError, KeyError, TypeError):
             return None
         return rows if response.status_code == 200 else None
 

@@ -174,7 +174,7 @@ BAD: dict[str, tuple[dict[str, object], type[Exception], str]] = {
     "packed": (
         {"headers": {"content-type": "text/plain", "content-encoding": "gzip"}},
         ValueError,
-        "encodes its page",
+        "is compressed",
     ),
     "huge": ({"body": b"#" * (MAX_BYTES + 1)}, ValueError, "longer than 4 MiB"),
     "endless": ({"drip": b"# a line\n"}, OSError, f"longer than {WHOLE_SECONDS:g} s"),

@@ -21,7 +21,7 @@ class Access:
     """One client's token and trust. Certificates are always verified; this cannot be disabled.
 
     `token_file` holds the bearer token. `ca` holds the certificates (PEM) of the authorities that
-    may sign the collector's; without it the usual public ones apply. Both files may be replaced
+    may sign the collector's; without it those of this system apply. Both files may be replaced
     meanwhile.
 
     Raises:
@@ -46,10 +46,11 @@ class Access:
         """Return whether requests carry a token."""
         return self._token is not None
 
-    @property
-    def verify(self) -> ssl.SSLContext | bool:
-        """httpx's `verify` argument: a context that trusts only `ca`, or the public authorities."""
-        return True if self._context is None else self._context
+    def context(self) -> ssl.SSLContext:
+        """Return the TLS context: it trusts only `ca`, or the authorities of this system."""
+        if self._context is None:
+            self._context = ssl.create_default_context()
+        return self._context
 
     def authorization(self) -> str | None:
         """Return the header's value for the next request; reads changed files again."""
