@@ -7,7 +7,7 @@ ARGS ?=
 TORCH ?= 2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help core page demo demo-healthy test test-long test-matrix test-slurm test-torch test-adapters test-trainers lint gen bench gpu soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
+.PHONY: help core page demo demo-healthy test test-long test-matrix test-core test-slurm test-torch test-adapters test-trainers lint gen bench gpu soak verdicts verdicts-host verdicts-device slis drill picture pictures tools clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -21,15 +21,19 @@ $(READY): pyproject.toml constraints.txt
 PAGE := collector/stepwatch/collector/web/page/built/.sources
 PAGE_SOURCES := $(shell find collector/page/src -type f ! -name schema.d.ts) $(addprefix collector/page/,build.mjs package-lock.json hatch_build.py)
 
-# The hooks run as plain Python where this fails; installing builds it as well.
+# Installing builds the core of the hooks too; they run as plain Python where it cannot be built.
 CORE := training/stepwatch/hooks/core
+CORE_BUILT := $(CORE)/_native.sources
 
-core: $(READY)  ## compile the core of the hooks after a change of its sources
-	$(BIN)/python $(CORE)/compile.py
+core: $(CORE_BUILT)  ## compile the core of the hooks after a change of its sources
+
+$(CORE_BUILT): $(READY) $(CORE)/compile.py $(wildcard $(CORE)/native/*)
+	-$(BIN)/python $(CORE)/compile.py
+	@test ! -e $@ || touch $@
 
 page: $(PAGE)  ## build the page after a change of its sources
 
-$(PAGE): $(READY) $(PAGE_SOURCES)
+$(PAGE): $(READY) $(CORE_BUILT) $(PAGE_SOURCES)
 	$(BIN)/python collector/page/hatch_build.py
 	@touch $@
 
@@ -80,6 +84,9 @@ endif
 
 test-matrix: $(READY)  ## every combination of parallel strategies, crashes and real faults (long)
 	$(BIN)/python -m pytest -m matrix $(ARGS)
+
+test-core: $(READY)  ## the hooks on the plain core: `make test` runs them on the compiled one
+	STEPWATCH_CORE=python $(BIN)/python -m pytest tests/hooks $(ARGS)
 
 test-slurm: $(READY)  ## prolog and health check under a real Slurm of one node (as root)
 	tests/install-tools slurm

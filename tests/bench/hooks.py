@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from stepwatch.hooks import Watch
 from stepwatch.hooks.collectives.fsdp2 import TimedCommunication
+from stepwatch.hooks.core import CORE, choice
 from stepwatch.signals import places
 from stepwatch.signals.records import Op
 
@@ -21,44 +22,81 @@ from . import hooks_beside as beside
 from .result import Result, microseconds
 
 PHASES, STEPS = beside.PHASES, beside.STEPS
+BESIDE = "beside it: "
+BUDGETS = ((choice.NATIVE, "2 µs", "0.2 µs"), (choice.PYTHON, "7 µs", "1.5 µs"))
 METRICS = {f"metric_{number}": 0.5 * number for number in range(8)}
 
 
 def measure() -> Iterator[Result]:
     """Measure a step with six phases, its parts and other tools, one collective, and the import."""
+    times = {core: _times_of(core) for core in (choice.NATIVE, choice.PYTHON)}
+    times = {core: measured for core, measured in times.items() if measured}
+    for core, budget, collective_budget in BUDGETS:
+        if core in times:
+            yield from _rows(core, times[core], budget, collective_budget)
+    fastest = next(iter(times.values()))
+    for title, spent in fastest.items():
+        if title.startswith(BESIDE):
+            shown = "not installed" if math.isnan(spent) else f"{spent:.2f} µs"
+            ratios = [
+                f"{spent / own['step']:.2f} times the {core} core" for core, own in times.items()
+            ]
+            yield Result(title, shown, "", "" if math.isnan(spent) else "; ".join(ratios))
+    yield from _import()
+
+
+def _rows(
+    core: str, times: dict[str, float], budget: str, collective_budget: str
+) -> Iterator[Result]:
+    cost, disabled = times["step"], times["off"]
+    yield Result(
+        f"hooks, per step with 6 phases, {core} core",
+        f"{cost:.2f} µs",
+        budget,
+        f"switched off {disabled:.2f} µs; {cost / 1e5:.4%} of a 100 ms step",
+    )
+    yield Result(
+        f"hooks, 8 metrics in that step, {core} core",
+        f"{times['metrics'] - cost:.2f} µs",
+        "2 µs",
+        f"{times['metrics'] / cost:.2f} times the step without them",
+    )
+    yield Result(
+        f"hooks, per collective (FSDP2 path), {core} core",
+        f"{times['collective']:.2f} µs",
+        collective_budget,
+        f"switched off {times['collective off']:.2f} µs; "
+        f"a wrapper that only calls {times['wrapper']:.2f} µs",
+    )
+
+
+def _times_of(core: str) -> dict[str, float]:
+    """Measure one core in a process of its own; empty if it does not load."""
+    environ = {**os.environ, choice.ENV_CORE: core, "STEPWATCH_QUIET": "1"}
+    words = [sys.executable, "-m", "tests.bench.hooks"]
+    ended = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
+    times: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
+    return times if times.pop(core, None) else {}
+
+
+def main() -> None:
+    """Measure the core that runs, and print one line of JSON: µs above the bare loop."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         os.environ[places.ENV_RING_DIR] = folder
         on = Watch.from_env(job="bench")
         os.environ[places.ENV_DISABLE] = "1"
         off = Watch.from_env(job="bench")
-        del os.environ[places.ENV_DISABLE], os.environ[places.ENV_RING_DIR]
-        yield from _steps(on, off)
-        yield _collectives(on, off)
+        bare = microseconds(_bare_steps, STEPS)
+        times = {
+            CORE: 1.0,
+            "step": microseconds(_watched_steps(on), STEPS) - bare,
+            "off": microseconds(_watched_steps(off), STEPS) - bare,
+            "metrics": microseconds(_steps_with_metrics(on), STEPS) - bare,
+            **_collectives(on, off),
+        }
+        times |= {f"{BESIDE}{title}": spent - bare for title, spent in beside.measure(on)}
         on.close()
-    yield from _import()
-
-
-def _steps(on: Watch, off: Watch) -> Iterator[Result]:
-    bare = microseconds(_bare_steps, STEPS)
-    cost = microseconds(_watched_steps(on), STEPS) - bare
-    disabled = microseconds(_watched_steps(off), STEPS) - bare
-    yield Result(
-        "hooks, per step with 6 phases",
-        f"{cost:.2f} µs",
-        "7 µs",
-        f"switched off {disabled:.2f} µs; {cost / 1e5:.4%} of a 100 ms step",
-    )
-    with_metrics = microseconds(_watched_steps(on, METRICS), STEPS) - bare
-    yield Result(
-        "hooks, 8 metrics in that step",
-        f"{with_metrics - cost:.2f} µs",
-        "2 µs",
-        f"{with_metrics / cost:.2f} times the step without them",
-    )
-    for title, spent in beside.measure(on):
-        shown = "not installed" if math.isnan(spent) else f"{spent - bare:.2f} µs"
-        ratio = "" if math.isnan(spent) else f"{(spent - bare) / cost:.2f} times the hooks"
-        yield Result(f"beside it: {title}", shown, "", ratio)
+    print(json.dumps(times))
 
 
 def _import() -> Iterator[Result]:
@@ -95,16 +133,26 @@ def _bare_steps(count: int) -> None:
             pass
 
 
-def _watched_steps(
-    watch: Watch, metrics: Mapping[str, float] = MappingProxyType({})
-) -> Callable[[int], None]:
+def _watched_steps(watch: Watch) -> Callable[[int], None]:
     def loop(count: int) -> None:
         for _ in range(count):
             with watch.step(tokens=4096) as step:
                 for name in PHASES:
                     with step.phase(name):
                         pass
-                step.record(loss=1.0, **metrics)
+                step.record(loss=1.0)
+
+    return loop
+
+
+def _steps_with_metrics(watch: Watch) -> Callable[[int], None]:
+    def loop(count: int) -> None:
+        for _ in range(count):
+            with watch.step(tokens=4096) as step:
+                for name in PHASES:
+                    with step.phase(name):
+                        pass
+                step.record(loss=1.0, **METRICS)
 
     return loop
 
@@ -136,19 +184,12 @@ class _Parameters:
     _all_gather_comm: Any = None
 
 
-def _collectives(on: Watch, off: Watch) -> Result:
+def _collectives(on: Watch, off: Watch) -> dict[str, float]:
     inner = _NoCollective()
     bare = microseconds(_calls(inner), STEPS)
-    plain = microseconds(_calls(_PlainWrapper(inner)), STEPS) - bare
-    cost, disabled = (
-        microseconds(_calls(_timed(watch, inner)), STEPS) - bare for watch in (on, off)
-    )
-    return Result(
-        "hooks, per collective (FSDP2 path)",
-        f"{cost:.2f} µs",
-        "1.5 µs",
-        f"switched off {disabled:.2f} µs; a wrapper that only calls {plain:.2f} µs",
-    )
+    calls = {"wrapper": _PlainWrapper(inner), "collective": _timed(on, inner)}
+    calls["collective off"] = _timed(off, inner)
+    return {name: microseconds(_calls(call), STEPS) - bare for name, call in calls.items()}
 
 
 def _timed(watch: Watch, inner: Any) -> TimedCommunication:
@@ -166,3 +207,7 @@ def _calls(call: Any) -> Callable[[int], None]:
             call(tensor, tensor, None)
 
     return turns
+
+
+if __name__ == "__main__":
+    main()

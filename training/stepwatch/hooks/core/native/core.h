@@ -109,7 +109,7 @@ extern PyObject *monotonic_ns, *unknown_float;
 #define NAMES(X) \
     X(active) X(back_to) X(bad) X(calls) X(checks) X(elsewhere) X(enter_collective) X(facts) \
     X(group) X(input_tensor) X(knows_grad_norm) X(knows_loss) X(leave_collective) X(mark) X(nbytes) \
-    X(pending)
+    X(loss) X(pending) X(record)
 #define DECLARE(name) extern PyObject *name_##name;
 NAMES(DECLARE)
 

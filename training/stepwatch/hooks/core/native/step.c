@@ -136,25 +136,36 @@ static PyObject *step_record(
     if (current_timeline(self->recorder) == Py_None)
         Py_RETURN_NONE;
     Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
-    PyObject *loss = Py_None, *grad_norm = Py_None;
+    PyObject *loss = Py_None, *grad_norm = Py_None, *metrics = NULL;
     int plain = count == 0;
     for (Py_ssize_t place = 0; plain && place < named; place++) {
         PyObject *name = PyTuple_GetItem(names, place);
-        plain = is_number(args[place]);
-        if (PyUnicode_CompareWithASCIIString(name, "loss") == 0)
-            loss = args[place];
+        if (name == name_loss || PyUnicode_CompareWithASCIIString(name, "loss") == 0)
+            plain = is_number(loss = args[place]);
         else if (PyUnicode_CompareWithASCIIString(name, "grad_norm") == 0)
-            grad_norm = args[place];
+            plain = is_number(grad_norm = args[place]);
         else
-            plain = 0;
+            plain = PyUnicode_CompareWithASCIIString(name, "grad_norm_share") != 0
+                && (metrics != NULL || (metrics = PyDict_New()) != NULL)
+                && PyDict_SetItem(metrics, name, args[place]) == 0;
     }
     if (plain) {
         if (loss != Py_None)
             set(&self->loss, loss);
         if (grad_norm != Py_None)
             set(&self->grad_norm, grad_norm);
+        if (metrics == NULL)
+            Py_RETURN_NONE;
+        PyObject *done = PyObject_CallMethodObjArgs(self->metrics, name_record, metrics, NULL);
+        Py_DECREF(metrics);
+        Py_XDECREF(done);
+        if (done == NULL)
+            return NULL;
         Py_RETURN_NONE;
     }
+    Py_XDECREF(metrics);
+    if (PyErr_Occurred())
+        return NULL;
     PyObject *record = PyObject_GetAttrString(plain_step, "record");
     PyObject *unnamed = PyTuple_New(count + 1), *numbers = PyDict_New(), *result = NULL;
     if (record == NULL || unnamed == NULL || numbers == NULL)
