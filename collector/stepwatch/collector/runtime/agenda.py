@@ -17,15 +17,14 @@ from stepwatch.signals.wire import Segment
 
 EVENTS = frozenset({Kind.LIFECYCLE, Kind.DIAGNOSIS, Kind.FLIGHT, Kind.LAST_LINE})
 """Kinds of records about an event: a start, an end, a save, a stall; most segments have none."""
-ROUND_SECONDS = 0.25
-"""Time for a round while no job waits longer than `QUIET_SECONDS`."""
-MOST_SECONDS = 0.7
-"""Time for a round in which jobs wait longer: the rest of a second is for requests and readers."""
+MOST_SHARE = 0.7
+"""Share of the interval between rounds for the jobs with trouble, and as much for the others."""
+SHORT_SHARE = 0.35
+"""Share of that time for jobs that wait for less than `QUIET_SECONDS`: 0.25 s of a second."""
 QUIET_SECONDS = 5.0
 """Longest wait of a job while there is time: half of what a verdict may take."""
-ATTENTION = 5.0
-"""By how much a job with a finding or an open incident comes before one with news, and that before
-one without."""
+NEWS = 5.0
+"""By how much a job with new segments comes before one without, whose evaluation costs a third."""
 
 
 def is_event(segment: Segment) -> bool:
@@ -34,6 +33,10 @@ def is_event(segment: Segment) -> bool:
     if states is not None and (states["process_state"] >= ProcessState.STOPPED).any():
         return True
     return not EVENTS.isdisjoint(segment.tables)
+
+
+def _urgency(job: HeldJob, wait: float) -> float:
+    return wait * NEWS if job.cursor.waiting_bytes else wait
 
 
 class Agenda:
@@ -62,29 +65,32 @@ class Agenda:
     def turns(self, jobs: Sequence[HeldJob], seconds: float) -> Iterator[HeldJob]:
         """Yield the jobs of a round in their order; the caller evaluates each.
 
-        New and called jobs come in every round, the others for at most `seconds`. Of a job without
-        new segments that waits for 4 s, one with, for 2 s, and one with an incident, for 1 s, the
-        last one is first.
+        New and called jobs come in every round. Jobs with trouble come next for at most `seconds`,
+        then the others for as long: neither waits for the other's, however long one evaluation
+        takes. Of two jobs without trouble, one with new segments that waits for 2 s comes before
+        one without that waits for 9 s.
         """
-        began = self._clock()
+        now = self._clock()
         with self._lock:
             called, self._called = self._called, set()
-        waits = {job.name: self._wait(job.name, began, called) for job in jobs}
-        ranked = sorted(jobs, key=lambda job: self._urgency(job, waits[job.name]), reverse=True)
-        for job in ranked:
-            wait = waits[job.name]
-            limit = seconds if wait >= QUIET_SECONDS else min(seconds, ROUND_SECONDS)
-            if math.isinf(wait) or self._clock() - began < limit:
-                yield job
+        waits = {job.name: self._wait(job.name, now, called) for job in jobs}
+        lanes: tuple[list[HeldJob], ...] = [], [], []
+        for job in jobs:
+            is_first = math.isinf(waits[job.name])
+            lanes[0 if is_first else 1 if job.name in self._attentive else 2].append(job)
+        yield from lanes[0]
+        for lane in lanes[1:]:
+            lane.sort(key=lambda job: _urgency(job, waits[job.name]), reverse=True)
+            began, is_begun = self._clock(), False
+            for job in lane:
+                share = 1.0 if waits[job.name] >= QUIET_SECONDS else SHORT_SHARE
+                if not is_begun or self._clock() - began < share * seconds:
+                    is_begun = True
+                    yield job
 
     def _wait(self, name: str, now_s: float, called: set[str]) -> float:
         """Return the seconds since a job's evaluation; infinite for a new or called one."""
         return math.inf if name in called else now_s - self._evaluated_s.get(name, -math.inf)
-
-    def _urgency(self, job: HeldJob, wait: float) -> float:
-        if job.name in self._attentive:
-            return wait * ATTENTION
-        return wait if job.cursor.waiting_bytes else wait / ATTENTION
 
     def longest_wait(self) -> float:
         """Return the seconds since the oldest evaluation of a job."""

@@ -315,7 +315,7 @@ class Service:
         self._pause(interval_seconds)
         while not self._stopping.is_set():
             began = time.monotonic()
-            self.evaluate(agenda.MOST_SECONDS)
+            self.evaluate(agenda.MOST_SHARE * interval_seconds)
             self._pause(max(interval_seconds - (time.monotonic() - began), LEAST_PAUSE_SECONDS))
         self.snapshotter.save_all()
         saved.set()
