@@ -25,6 +25,8 @@ from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.blackbox import Identity, RingWriter, layout
 from stepwatch.signals.records import Op
 
+from .played_device import PlayedDevice
+
 LINES = (layout.LIVE_AT, layout.COLLECTIVE_AT, layout.HOOK_ERRORS_AT, layout.HEAD_AT)
 OTHER_THREAD, PID = ThreadPoolExecutor(1), os.getpid()
 Call = list[Any]
@@ -102,7 +104,18 @@ class Player:
             ]
         )
         words, self._words = self._words, []
-        return [lines, times, self.guard.errors, self.watch.step_number, words]
+        return [lines, times, self._marks(), self.guard.errors, self.watch.step_number, words]
+
+    def _marks(self) -> Any:
+        """Return the current step's boundaries on the device."""
+        marks = self.watch.instruments.device.marks
+        if marks is None:
+            return None
+        events, *facts = marks.open
+        moments = [getattr(event, "at", None) for event in events]
+        counts = sorted((*key, count) for key, count in marks._counts.items())
+        state = [marks.active, marks.inferred, marks._flags, marks._merged_until, marks._turn]
+        return [moments, *facts, counts, state, len(marks.passed_ns)]
 
     def slots(self) -> str:
         """Return every byte of the slots."""
@@ -166,6 +179,15 @@ class Player:
 
     def _evaluation(self, name: str) -> None:
         getattr(self.watch.instruments.pauses.evaluation, name)()
+
+    def _device(self, captures: int, fails_at: int) -> None:
+        if self.watch.instruments.device.marks is None:
+            device = PlayedDevice(self._clock, captures, fails_at)
+            self.watch.instruments.device.start(device.backend())
+
+    def _marked(self, name: str, bucket: int) -> Any:
+        marks = self.watch.instruments.device.marks
+        return None if marks is None else getattr(marks, name)(self._now, bucket)
 
     def _microbatches(self, count: int) -> None:
         if self.watch.recorder.timeline is not None:

@@ -92,6 +92,7 @@ ONCE = st.one_of(
     call("timeline", "depart", GROUP, OP, BYTES, st.integers(0, 999), st.integers(1_000, 2_000)),
     call("microbatches", st.sampled_from([1, 4, 70_000])),
     call("evaluation", st.sampled_from(["begins", "ends"])),
+    call("marked", st.sampled_from(["mark", "back_to", "inside", "leave_collective"]), BUCKET),
     call("close"),
 )
 CALLS = st.recursive(
@@ -117,6 +118,10 @@ SEQUENCES = st.fixed_dictionaries(
         "ticks": st.lists(st.integers(0, 2_000_000), min_size=1, max_size=5),
         "handlers": st.dictionaries(st.integers(1, 60).map(str), ONCE, max_size=3),
         "calls": st.tuples(
+            # The plain core does not mark the phases that are open when a device is found.
+            st.sampled_from(
+                [[], [("device", 0, 10_000)], [("device", 7, 500)], [("device", 0, 30)]]
+            ),
             st.integers(0, 12).map(lambda steps: A_STEP * steps),
             st.lists(CALLS, min_size=1, max_size=25),
             st.integers(0, 2).map(lambda steps: A_STEP * steps),
@@ -130,6 +135,7 @@ SEQUENCES = st.fixed_dictionaries(
 @example(sequence={"ticks": [7], "handlers": {"9": ("close",)}, "calls": A_STEP * 3})
 @example(sequence={"ticks": [7], "handlers": {"20": ("step", "x", 7)}, "calls": A_STEP * 3})
 @example(sequence={"ticks": [7], "handlers": {}, "calls": A_STEP * 70})
+@example(sequence={"ticks": [9_000], "handlers": {}, "calls": [("device", 0, 9_999), *A_STEP * 30]})
 def test_every_sequence_of_calls_leaves_the_same_bytes(
     cores: tuple[Played, Played], sequence: dict[str, Any]
 ) -> None:

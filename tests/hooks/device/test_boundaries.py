@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwatch.hooks.core import COLLECTIVE
+from stepwatch.hooks.core import COLLECTIVE, MERGED_NS
 from stepwatch.hooks.device import marks as module
 from stepwatch.hooks.device.boundaries import ClosedStep
 from stepwatch.hooks.device.marks import (
@@ -12,7 +12,6 @@ from stepwatch.hooks.device.marks import (
     CLOSEST_NS,
     LOOK_EVERY,
     MERGED_AFTER_STEP_NS,
-    MERGED_NS,
     DeviceMarks,
 )
 from stepwatch.hooks.device.pool import RESERVED, EventPool

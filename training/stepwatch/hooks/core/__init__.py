@@ -12,6 +12,7 @@ from . import choice
 from .buckets import BUCKETS, COLLECTIVE, OPS_BY_NAME, PIPELINE_WAIT
 from .plain.bucket import Bucket, CollectiveTotals
 from .plain.device_timeline import Marks, put_boundaries, remove_boundaries
+from .plain.event_marks import FAILURES, MERGED_NS, EventMarks
 from .plain.state import State, Thread
 from .plain.step import Step
 from .plain.timed_call import TimedCall
@@ -24,17 +25,20 @@ if not TYPE_CHECKING and _native is not None:
 
     Bucket, CollectiveTotals = _native.Bucket, _native.CollectiveTotals
     State, Step, Thread = _native.State, _native.Step, _native.Thread
-    Nothing = _native.Nothing
+    EventMarks, Nothing = _native.EventMarks, _native.Nothing
     TimedCall, Timeline = _native.TimedCall, _native.Timeline
 
 __all__ = [
     "BUCKETS",
     "COLLECTIVE",
     "CORE",
+    "FAILURES",
+    "MERGED_NS",
     "OPS_BY_NAME",
     "PIPELINE_WAIT",
     "Bucket",
     "CollectiveTotals",
+    "EventMarks",
     "Marks",
     "Nothing",
     "State",

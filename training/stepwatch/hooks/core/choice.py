@@ -11,9 +11,10 @@ from typing import Any
 from stepwatch.hooks.guard import logger
 from stepwatch.signals.blackbox import layout
 from stepwatch.signals.plain_text import plain_line
-from stepwatch.signals.records import UNKNOWN_FLOAT, Kind, Phase, StepFlag
+from stepwatch.signals.records import UNKNOWN_FLOAT, DeviceFlag, Kind, Phase, StepFlag
 
 from . import buckets
+from .plain.event_marks import ASKED_AFTER_NS, FAILURES, MERGED_NS, never
 from .plain.step import Step
 from .plain.timed_call import TimedCall
 from .sampling import EVERY, REPEATS
@@ -37,7 +38,7 @@ def load() -> ModuleType | None:
         core = importlib.import_module("stepwatch.hooks.core._native")
         if expected_layout() != core.LAYOUT:
             raise ImportError("it was built from other sources: install stepwatch again")
-        core.use(Step, TimedCall, time.monotonic_ns, UNKNOWN_FLOAT)
+        core.use(Step, TimedCall, time.monotonic_ns, UNKNOWN_FLOAT, FAILURES, never)
     except ModuleNotFoundError:
         if wanted == NATIVE:
             _warn("no compiled core was built")
@@ -74,9 +75,10 @@ def expected_layout() -> dict[str, Any]:
             int(StepFlag.FIRST),
             int(StepFlag.AFTER_PAUSE),
             int(StepFlag.UNFINISHED),
-            0,
+            int(DeviceFlag.CAPTURED) << 8 | int(DeviceFlag.INCOMPLETE),
         ),
         "sampled": (EVERY, REPEATS),
+        "marks": (MERGED_NS, ASKED_AFTER_NS),
     }
 
 

@@ -7,22 +7,16 @@ in backward. The host spends a microsecond or two for each, and waits for nothin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from stepwatch.hooks.core import COLLECTIVE
-from stepwatch.signals.records import DeviceFlag, Phase
+from stepwatch.hooks.core import COLLECTIVE, FAILURES, EventMarks
+from stepwatch.signals.records import Phase
 
-from .backend import Backend, Event
-from .boundaries import Boundaries, ClosedStep, Key
+from .backend import Backend
+from .boundaries import Boundaries, ClosedStep
 from .pool import EventPool
 
-MERGED_NS = 5_000
-"""Time after the host leaves a bucket in which other changes are the same boundary.
-
-At most one kernel is launched in it.
-"""
 MERGED_AFTER_STEP_NS = 20_000
-"""The same after a step's end, when the hooks still write its row."""
+"""`MERGED_NS` after a step's end, when the hooks still write its row."""
 CLOSEST_NS = 100_000
 """Least time between marks inside a phase: a phase that the host leaves sooner needs none."""
 AHEAD_STEPS, LOOK_EVERY = 8, 8
@@ -40,18 +34,10 @@ other steps time none: so a phase contains no collective's time in the timed ste
 """
 OWN_NS, TRIES = 500, 8
 """A mark's own cost, without the event's record, which is measured at the first step."""
-FAILURES = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError)
-"""Exceptions from calls to a device that no longer answers."""
-_ASKED_AFTER_NS = 1_000_000
 _OTHER = int(Phase.OTHER)
-_CAPTURED, _INCOMPLETE = int(DeviceFlag.CAPTURED), int(DeviceFlag.INCOMPLETE)
 
 
-def _never() -> bool:
-    return False
-
-
-class DeviceMarks:
+class DeviceMarks(EventMarks):
     """Records one rank's step boundaries; `failed` gets the reason if that fails."""
 
     def __init__(
@@ -61,34 +47,18 @@ class DeviceMarks:
         failed: Callable[[str], None],
         clock: Callable[[], int],
     ) -> None:
-        self.clock = clock
+        super().__init__(backend, pool.free, pool.make, clock)
         self.backend = backend
         self.pool = pool
         self.failed = failed
         self._follow(Boundaries([], [], [], []))
         self.closing: ClosedStep | None = None
         """The step that was closed last, so that another thread finds it before it is resolved."""
-        self.passed_ns: dict[Event, int] = {}
-        """Host moments at which events were found passed before their step was resolved."""
-        self.inferred = _OTHER
-        """The phase that the model's own hooks report, if the trainer marks none."""
         self.ahead = 0
         """Consecutive newest resolved steps in which the device never waited for its host."""
-        self.active = True
-        self.stream: Any = None
-        """The compute stream: the training thread's current one when the step began."""
-        self.is_capturing = backend.is_capturing or _never
         self._current_stream = backend.current_stream
-        self._stream_key = backend.stream_key or backend.current_stream
-        self._key: Any = None
-        self._merged_until = 0
-        self._flags = 0
-        self._counts: dict[Key, int] = {}
-        self._stride = 1
         self._collective_ns = 2 * OWN_NS
-        self._turn = 0
         self._complete = False
-        self._in_collective = False
 
     def begin(self, now: int, bucket: int) -> None:
         """The first step begins at `now`."""
@@ -122,53 +92,6 @@ class DeviceMarks:
         except FAILURES as error:
             self._fail(error)
 
-    def mark(self, now: int, bucket: int, key: Key | None = None) -> bool:
-        """Count the stream's time to `bucket` from `now` on; False if that is not recorded.
-
-        All work for a boundary is in this one function, because every boundary pays for it.
-        """
-        if self.stream is None:  # no step has begun
-            return False
-        if now < self._merged_until:
-            self._merged_until = 0
-            self._buckets[-1], self._keys[-1] = bucket, key
-            return True
-        if not self.active:
-            return False
-        try:
-            if self.is_capturing():
-                self._flags |= _CAPTURED
-                return False
-            try:
-                event = self.pool.free.pop()
-            except IndexError:
-                new_event = self.pool.make()
-                if new_event is None:
-                    self._flags |= _INCOMPLETE
-                    return False
-                event = new_event
-            event.record(self.stream)
-            moments = self._moments
-            # After the host was blocked, the device may just have reached this point.
-            if moments and now - moments[-1] > _ASKED_AFTER_NS and self._events[-1].query():
-                self.passed_ns.setdefault(self._events[-1], self.clock())
-        except FAILURES as error:
-            self._fail(error)
-            return False
-        moments.append(now)
-        self._buckets.append(bucket)
-        self._keys.append(key)
-        self._events.append(event)
-        return True
-
-    def back_to(self, now: int, bucket: int) -> None:
-        """The host returned to `bucket` at `now`."""
-        bucket = self.inferred if bucket == _OTHER else bucket
-        if now < self._merged_until:  # it left an inner bucket just before
-            self._buckets[-1], self._keys[-1] = bucket, None
-        elif self.mark(now, bucket):
-            self._merged_until = self.clock() + MERGED_NS
-
     def inside(self, now: int, bucket: int) -> None:
         """Mark a point inside a phase, which shows how far ahead the host is, unless it always was.
 
@@ -188,29 +111,6 @@ class DeviceMarks:
                 self.mark(now, phase)
             else:
                 self.inside(now, bucket)
-
-    def enter_collective(self, now: int, key: Key) -> None:
-        """A collective begins; it is timed if the compute stream waits and its step is sampled."""
-        if not self.active or self.stream is None:
-            return
-        try:
-            if self._stream_key() != self._key:
-                return
-        except FAILURES as error:
-            self._fail(error)
-            return
-        self._counts[key] = self._counts.get(key, 0) + 1
-        if self._turn % self._stride:
-            self._flags |= _INCOMPLETE
-            return
-        self._in_collective = True
-        self.mark(now, COLLECTIVE, key)
-
-    def leave_collective(self, now: int, bucket: int) -> None:
-        """The collective has ended for the host, which returns to `bucket`."""
-        if self._in_collective:
-            self._in_collective = False
-            self.back_to(now, bucket)
 
     def end_step(self, now: int, step: int, duration: int, bucket: int) -> ClosedStep:
         """Close `step` at `now`, `duration` ns after it began; the next one begins."""

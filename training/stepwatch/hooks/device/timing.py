@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from stepwatch.hooks import accelerators
-from stepwatch.hooks.core import Timeline, put_boundaries, remove_boundaries
+from stepwatch.hooks.core import FAILURES, Timeline, put_boundaries, remove_boundaries
 from stepwatch.hooks.guard import guarded
 from stepwatch.hooks.recorder.recorder import Recorder
 from stepwatch.signals.blackbox import DeviceLine, RingWriter
 from stepwatch.signals.records import LifecycleEvent
 
 from .backend import Backend, accelerator_of, open_backend
-from .marks import FAILURES, DeviceMarks
+from .marks import DeviceMarks
 from .model_marks import ModelMarks, mark_model
 from .pool import EventPool
 from .progress import Progress

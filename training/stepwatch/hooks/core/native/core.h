@@ -32,6 +32,10 @@ enum {
     FLAG_UNFINISHED = 4,
     CHECKPOINT = 5,
     EVAL = 6,
+    FLAG_CAPTURED = 1,
+    FLAG_INCOMPLETE = 2,
+    MERGED_NS = 5000,
+    ASKED_AFTER_NS = 1000000,
     SAMPLED_EVERY = 8,
     SAMPLED_REPEATS = 2,
 };
@@ -63,8 +67,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *weak_references;
     Slots *slots;
-    PyObject *clock; /* NULL: the kernel's monotonic clock, without a call through Python */
-    PyObject *clock_object;
+    PyObject *clock; /* `time.monotonic_ns` is read without a call through Python */
     PyObject *misuse;
     PyObject *buckets; /* a tuple of Bucket */
     PyObject *marks; /* None while the host alone is timed */
@@ -99,6 +102,20 @@ typedef struct {
     char began;
 } State;
 
+/* An event at each boundary on a device's stream; the base class of `DeviceMarks`. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *stream, *key, *is_capturing, *stream_key, *make, *clock;
+    PyObject *events, *moments, *buckets, *keys, *free; /* lists */
+    PyObject *counts, *passed_ns; /* dicts */
+    long long inferred, merged_until, flags, stride, turn;
+    char active, captures, in_collective;
+} EventMarks;
+
+extern PyTypeObject *marks_type;
+extern PyType_Spec marks_spec;
+extern PyObject *failures, *never;
+
 extern PyTypeObject *slots_type, *timeline_type, *bucket_type, *totals_type, *thread_type, *state_type;
 extern PyType_Spec slots_spec, timeline_spec, bucket_spec, totals_spec, thread_spec, state_spec;
 extern PyType_Spec step_spec, timed_call_spec, nothing_spec;
@@ -121,6 +138,7 @@ unsigned char *put(unsigned char *place, uint64_t value, int bytes);
 unsigned char *put_head(unsigned char *slot, int kind, int64_t step, int64_t now);
 
 /* timeline.c: each returns -1 with an exception set, or 0. */
+int read_moment(PyObject *clock, int64_t *now);
 int read_clock(Timeline *timeline, int64_t *now);
 void count(Timeline *timeline, int64_t now);
 int count_to(Timeline *timeline, uint8_t bucket, int64_t now);
@@ -140,6 +158,15 @@ int collective_add(Timeline *timeline, uint64_t group, int64_t op, uint64_t nbyt
 int collectives_write(Timeline *timeline, int64_t now);
 CollectiveTotals *collective_find(Timeline *timeline, uint64_t group, int64_t op);
 void collectives_clear(Timeline *timeline);
+
+/* event_marks.c: each returns -1 with an exception set. */
+int marks_mark(EventMarks *marks, int64_t now, int64_t bucket, PyObject *key);
+int marks_back_to(EventMarks *marks, int64_t now, int64_t bucket);
+int marks_enter_collective(EventMarks *marks, int64_t now, PyObject *key);
+int marks_leave_collective(EventMarks *marks, int64_t now, int64_t bucket);
+
+/* timeline_type.c */
+int read_numbers(PyObject *const *args, Py_ssize_t given, Py_ssize_t least, Py_ssize_t most, long long *numbers);
 
 /* step_end.c */
 typedef struct {

@@ -1,8 +1,8 @@
 /* The module: its types, and the facts by which Python recognises a core that fits. */
 #include "core.h"
 
-PyTypeObject *slots_type, *timeline_type, *bucket_type, *totals_type, *thread_type, *state_type;
-PyObject *plain_step, *plain_call, *monotonic_ns, *unknown_float;
+PyTypeObject *slots_type, *timeline_type, *bucket_type, *totals_type, *thread_type, *state_type, *marks_type;
+PyObject *plain_step, *plain_call, *monotonic_ns, *unknown_float, *failures, *never;
 #define DEFINE(name) PyObject *name_##name;
 NAMES(DEFINE)
 
@@ -22,16 +22,19 @@ static void set(PyObject **place, PyObject *value)
     Py_XDECREF(previous);
 }
 
-/* use(Step, TimedCall, monotonic_ns, unknown): the plain core's classes and values. */
+/* use(Step, TimedCall, monotonic_ns, unknown, failures, never): the plain core's classes and values. */
 static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *step, *call, *clock, *unknown;
-    if (!PyArg_ParseTuple(args, "OOOO", &step, &call, &clock, &unknown))
+    PyObject *step, *call, *clock, *unknown, *classes, *function;
+    if (!PyArg_ParseTuple(args, "OOOOO!O", &step, &call, &clock, &unknown, &PyTuple_Type,
+            &classes, &function))
         return NULL;
     set(&plain_step, step);
     set(&plain_call, call);
     set(&monotonic_ns, clock);
     set(&unknown_float, unknown);
+    set(&failures, classes);
+    set(&never, function);
     Py_RETURN_NONE;
 }
 
@@ -54,13 +57,14 @@ static int add_type(PyObject *module, const char *name, PyType_Spec *spec, PyTyp
 
 static PyObject *layout(void)
 {
-    return Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:i,s:s,s:(iiiiii),s:(iiii),s:(ii)}",
+    return Py_BuildValue("{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:i,s:s,s:(iiiiii),s:(iiii),s:(ii),s:(ii)}",
         "header", HEADER_BYTES, "slot", SLOT_BYTES, "live", LIVE_LINE, "collective_line",
         COLLECTIVE_LINE, "head", HEAD, "phases", PHASES, "step", KIND_STEP, "step_format",
         "<QHHIQQQQQQQQQQQIHHff4x", "collective", KIND_COLLECTIVE, "collective_format",
         "<QHHIQIHIQQQQ58x", "buckets", OTHER, CHECKPOINT, EVAL, COLLECTIVE, PIPELINE_WAIT, BUCKETS,
-        "flags", FLAG_FIRST, FLAG_AFTER_PAUSE, FLAG_UNFINISHED, 0, "sampled", SAMPLED_EVERY,
-        SAMPLED_REPEATS);
+        "flags", FLAG_FIRST, FLAG_AFTER_PAUSE, FLAG_UNFINISHED,
+        FLAG_CAPTURED << 8 | FLAG_INCOMPLETE, "sampled", SAMPLED_EVERY,
+        SAMPLED_REPEATS, "marks", MERGED_NS, ASKED_AFTER_NS);
 }
 
 static struct PyModuleDef definition = {
@@ -88,6 +92,7 @@ PyMODINIT_FUNC PyInit__native(void)
         || add_type(module, "Thread", &thread_spec, &thread_type) != 0
         || add_type(module, "State", &state_spec, &state_type) != 0
         || add_type(module, "Nothing", &nothing_spec, NULL) != 0
+        || add_type(module, "EventMarks", &marks_spec, &marks_type) != 0
         || add_type(module, "Step", &step_spec, NULL) != 0
         || add_type(module, "TimedCall", &timed_call_spec, NULL) != 0)
         Py_CLEAR(module);

@@ -3,20 +3,25 @@
 #include <time.h>
 
 /* The moment in ns. A clock in Python may run any code, so a caller reads it before all else. */
-int read_clock(Timeline *timeline, int64_t *now)
+int read_moment(PyObject *clock, int64_t *now)
 {
-    if (timeline->clock == NULL) {
+    if (clock == monotonic_ns) {
         struct timespec moment;
         clock_gettime(CLOCK_MONOTONIC, &moment);
         *now = (int64_t)moment.tv_sec * 1000000000 + moment.tv_nsec;
         return 0;
     }
-    PyObject *value = PyObject_CallNoArgs(timeline->clock);
+    PyObject *value = PyObject_CallNoArgs(clock);
     if (value == NULL)
         return -1;
     *now = PyLong_AsLongLong(value);
     Py_DECREF(value);
     return *now == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+int read_clock(Timeline *timeline, int64_t *now)
+{
+    return read_moment(timeline->clock, now);
 }
 
 void count(Timeline *timeline, int64_t now)
@@ -74,13 +79,41 @@ static int mark(Timeline *timeline, PyObject *name, int64_t now, PyObject *value
     return result == NULL ? -1 : 0;
 }
 
+/* The core's own marks without a call through Python; NULL if they are another object. */
+static EventMarks *own_marks(Timeline *timeline)
+{
+    PyObject *marks = timeline->marks;
+    return PyObject_TypeCheck(marks, marks_type) ? (EventMarks *)Py_NewRef(marks) : NULL;
+}
+
+static int mark_entry(Timeline *timeline, uint8_t bucket)
+{
+    EventMarks *own = own_marks(timeline);
+    if (own == NULL)
+        return mark(timeline, name_mark, timeline->since, PyLong_FromLong(bucket));
+    int failed = marks_mark(own, timeline->since, bucket, Py_None) < 0;
+    Py_DECREF((PyObject *)own);
+    return failed ? -1 : 0;
+}
+
+static int mark_return(Timeline *timeline)
+{
+    EventMarks *own = own_marks(timeline);
+    if (own == NULL)
+        return mark(
+            timeline, name_back_to, timeline->since, PyLong_FromLong(timeline->bucket));
+    int failed = marks_back_to(own, timeline->since, timeline->bucket);
+    Py_DECREF((PyObject *)own);
+    return failed;
+}
+
 int bucket_enter(Timeline *timeline, uint8_t index)
 {
     int64_t now;
     if (read_clock(timeline, &now) != 0 || count_to(timeline, index, now) != 0)
         return -1;
     show(timeline, now, index);
-    return timeline->marks == Py_None ? 0 : mark(timeline, name_mark, timeline->since, PyLong_FromLong(index));
+    return timeline->marks == Py_None ? 0 : mark_entry(timeline, index);
 }
 
 int bucket_leave(Timeline *timeline)
@@ -99,15 +132,19 @@ int bucket_leave(Timeline *timeline)
         timeline->bucket = timeline->stack[--timeline->depth];
         show(timeline, now, timeline->bucket);
     }
-    return timeline->marks == Py_None
-        ? 0
-        : mark(timeline, name_back_to, timeline->since, PyLong_FromLong(timeline->bucket));
+    return timeline->marks == Py_None ? 0 : mark_return(timeline);
 }
 
 int mark_collective(Timeline *timeline, int64_t now, uint64_t group, int64_t op)
 {
-    return mark(timeline, name_enter_collective, now,
-        Py_BuildValue("(KL)", (unsigned long long)group, (long long)op));
+    PyObject *key = Py_BuildValue("(KL)", (unsigned long long)group, (long long)op);
+    EventMarks *own = own_marks(timeline);
+    if (own == NULL)
+        return mark(timeline, name_enter_collective, now, key);
+    int failed = key == NULL ? -1 : marks_enter_collective(own, now, key);
+    Py_XDECREF(key);
+    Py_DECREF((PyObject *)own);
+    return failed;
 }
 
 int arrive(Timeline *timeline, uint64_t group, int64_t op, uint64_t nbytes, int64_t *now)
@@ -153,9 +190,15 @@ int leave_blocked(Timeline *timeline, int64_t *now)
 
 int mark_left(Timeline *timeline)
 {
-    return timeline->marks == Py_None
-        ? 0
-        : mark(timeline, name_leave_collective, timeline->since, PyLong_FromLong(timeline->bucket));
+    if (timeline->marks == Py_None)
+        return 0;
+    EventMarks *own = own_marks(timeline);
+    if (own == NULL)
+        return mark(
+            timeline, name_leave_collective, timeline->since, PyLong_FromLong(timeline->bucket));
+    int failed = marks_leave_collective(own, timeline->since, timeline->bucket);
+    Py_DECREF((PyObject *)own);
+    return failed;
 }
 
 int collective_leave(Timeline *timeline, uint64_t group, int64_t op, uint64_t nbytes, int64_t arrived)

@@ -4,7 +4,7 @@
 #define METHOD(name) static PyObject *name(Timeline *self, PyObject *const *args, Py_ssize_t count_)
 
 /* Read whole numbers: `least` to `most` of them, what is left out is 0. */
-static int read_numbers(
+int read_numbers(
     PyObject *const *args, Py_ssize_t given, Py_ssize_t least, Py_ssize_t most, long long *numbers)
 {
     if (given < least || given > most) {

@@ -60,8 +60,7 @@ static PyObject *timeline_new(PyTypeObject *type, PyObject *args, PyObject *Py_U
         return NULL;
     }
     self->slots = (Slots *)slots;
-    self->clock_object = Py_NewRef(clock);
-    self->clock = clock == monotonic_ns ? NULL : clock;
+    self->clock = Py_NewRef(clock);
     self->misuse = Py_NewRef(misuse);
     self->marks = Py_NewRef(Py_None);
     self->ended = Py_NewRef(Py_None);
@@ -80,7 +79,7 @@ static int timeline_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Timeline *self = (Timeline *)object;
     Py_VISIT(Py_TYPE(object));
-    Py_VISIT(self->clock_object);
+    Py_VISIT(self->clock);
     Py_VISIT(self->misuse);
     Py_VISIT(self->buckets);
     Py_VISIT(self->marks);
@@ -105,7 +104,7 @@ static void timeline_dealloc(PyObject *object)
     PyMem_Free(self->collectives);
     PyMem_Free(self->stack);
     Py_XDECREF((PyObject *)self->slots);
-    Py_XDECREF(self->clock_object);
+    Py_XDECREF(self->clock);
     Py_XDECREF(self->misuse);
     Py_XDECREF(self->buckets);
     Py_XDECREF(self->marks);
@@ -159,7 +158,7 @@ static PyMemberDef timeline_members[] = {
     {"flags", T_LONGLONG, offsetof(Timeline, flags), 0, NULL},
     {"entered", T_LONGLONG, offsetof(Timeline, entered), READONLY, NULL},
     {"buckets", T_OBJECT_EX, offsetof(Timeline, buckets), READONLY, NULL},
-    {"clock", T_OBJECT_EX, offsetof(Timeline, clock_object), READONLY, NULL},
+    {"clock", T_OBJECT_EX, offsetof(Timeline, clock), READONLY, NULL},
     {"misuse", T_OBJECT_EX, offsetof(Timeline, misuse), READONLY, NULL},
     {"marks", T_OBJECT, offsetof(Timeline, marks), 0, NULL},
     {"ended", T_OBJECT, offsetof(Timeline, ended), 0, NULL},
