@@ -24,7 +24,7 @@ from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.signals import places
 from stepwatch.signals.clock import SystemClock
-from stepwatch.signals.node_facts import CATALOGUE
+from stepwatch.signals.node_facts.catalogue import CATALOGUE
 from stepwatch.signals.records import NodeFact
 from tests.collector.process import Process
 from tests.waiting import until

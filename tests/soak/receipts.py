@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
 import numpy as np
 
 from stepwatch.signals import wire
@@ -50,26 +49,23 @@ def identify(data: bytes) -> SegmentIdentity:
 
 
 class Receipts:
-    """Writes a row of `RECEIPT` for each try and each answer; a hook of an httpx client."""
+    """Writes a row of `RECEIPT` for each try and each answer."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lock = threading.Lock()
 
-    def request(self, request: httpx.Request) -> None:
-        """Note the segments of a request."""
-        if request.method != "POST" or not request.content:
-            return
-        segments = [identify(piece) for piece in wire.split(request.content)]
-        request.extensions["noted"] = segments
+    def sent(self, body: bytes) -> list[SegmentIdentity]:
+        """Note and return the segments of a request."""
+        segments = [identify(piece) for piece in wire.split(body)]
         self._write([segment.row(SENT) for segment in segments])
+        return segments
 
-    def response(self, response: httpx.Response) -> None:
+    def answered(self, segments: list[SegmentIdentity], status: int, body: bytes) -> None:
         """Note the answer to a request."""
-        segments: list[SegmentIdentity] | None = response.request.extensions.get("noted")
-        if not segments or response.status_code != 200:
+        if not segments or status != 200:
             return
-        verdicts = json.loads(response.read())["verdicts"]
+        verdicts = json.loads(body)["verdicts"]
         words = [_WORDS.get(row["verdict"], OTHER) for row in verdicts]
         self._write([segment.row(word) for segment, word in zip(segments, words, strict=True)])
 

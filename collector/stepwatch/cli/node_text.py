@@ -7,7 +7,7 @@ from typing import Any
 
 from stepwatch.cli import text
 from stepwatch.cli.fleet import last_seen
-from stepwatch.signals.node_facts import ACTIONS
+from stepwatch.signals.node_facts.actions import ACTIONS
 
 _HISTORY_SHOWN = 20
 _NEVER_WRONG = "healthy"

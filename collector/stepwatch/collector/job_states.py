@@ -12,6 +12,10 @@ UNKNOWN = "unknown"
 """Too little telemetry arrives."""
 STALE = "stale"
 """The newest answer about the job is old."""
+QUARANTINED, RESTORING = "quarantined", "restoring"
+"""Why a job is withheld: an error in its records or evaluation; its history is reloading."""
+CROWDED_OUT = "crowded-out"
+"""State of a recent job that was evicted twice for lack of room; it returns later."""
 
 GOING_ON = (RUNNING, DEGRADED, STALLED)
 """States for an active job with telemetry."""

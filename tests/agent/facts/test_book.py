@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stepwatch.agent.facts import FactBook, Sighting
 from stepwatch.agent.facts.book import AGAIN_SECONDS, MAX_FACTS
-from stepwatch.signals.node_facts import CATALOGUE, Severity
+from stepwatch.signals.node_facts.catalogue import CATALOGUE, Severity
 from stepwatch.signals.records import NodeFact
 from stepwatch.signals.wire import Rows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stepwatch.signals.node_facts import CATALOGUE
+from stepwatch.signals.node_facts.catalogue import CATALOGUE
 from stepwatch.signals.records import NodeFact
 from tests.services import ROOT
 

@@ -17,7 +17,7 @@ from stepwatch.agent.probes.host import HostProbe
 from stepwatch.agent.probes.nic import NicProbe
 from stepwatch.agent.probes.nvml import NvmlProbe
 from stepwatch.signals.clock import SystemClock
-from stepwatch.signals.node_facts import CATALOGUE
+from stepwatch.signals.node_facts.catalogue import CATALOGUE
 from stepwatch.signals.otlp.points import Point
 from stepwatch.signals.records import BODIES, Kind, NodeFact, make_rows
 from stepwatch.signals.wire import Rows

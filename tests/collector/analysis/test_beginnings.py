@@ -9,11 +9,11 @@ import pytest
 
 from stepwatch.collector.analysis.beginnings import Beginning, beginning_of
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.evidence.step_window import DEVICE, HOST
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.steps.baseline import Exchange
 from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
+from stepwatch.collector.step_clocks import DEVICE, HOST
 from stepwatch.signals.records import Kind, Op
 from stepwatch.signals.wire import Rows, Segment
 from tests.collector.gathered import PAIRS, call_rows, gathering_run, group_rows

@@ -9,7 +9,6 @@ from stepwatch.collector.analysis.beginnings import beginning_of
 from stepwatch.collector.analysis.class_throughput import MOST_ALIKE, ClassThroughput
 from stepwatch.collector.analysis.first_steps import first_steps
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.state.evidence.step_window import HOST
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.state.trackers.steps.early_baseline import (
@@ -18,6 +17,7 @@ from stepwatch.collector.state.trackers.steps.early_baseline import (
     EarlyBaseline,
 )
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
+from stepwatch.collector.step_clocks import HOST
 from stepwatch.signals.records import Kind
 from tests.collector.gathered import gathering_run
 from tests.collector.made import EPOCH, JOB, HandClock, body, run_segments, step_rows

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwatch.collector.analysis.device_use import UNKNOWN_USE, device_use, host_leads
-from stepwatch.collector.state.evidence.step_window import DEVICE, IDLE
+from stepwatch.collector.state.evidence.step_window import IDLE
+from stepwatch.collector.step_clocks import DEVICE
 from tests.collector.detect.windows import window
 
 

@@ -12,9 +12,10 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.straggler import LIMITS, RankFacts, detect
 from stepwatch.collector.detect.straggler.report import Excess, cause_of
-from stepwatch.collector.state.evidence.step_window import DEVICE, IDLE, Window
+from stepwatch.collector.state.evidence.step_window import IDLE, Window
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
+from stepwatch.collector.step_clocks import DEVICE
 from stepwatch.signals.names import Cause
 from stepwatch.signals.records import Kind
 from tests.collector.detect.healthy import KINDS, healthy

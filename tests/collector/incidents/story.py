@@ -6,7 +6,8 @@ import math
 
 from stepwatch.collector.detect.finding import NO_RANK, Evidence, Finding, build_finding
 from stepwatch.collector.incidents.lifecycle import advance
-from stepwatch.collector.incidents.model import OPEN, Incident, Moment
+from stepwatch.collector.incidents.model import Incident, Moment
+from stepwatch.collector.incidents.states import OPEN
 from stepwatch.signals.names import Cause, FindingKind
 
 BEGAN = 1_800_000_000.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwatch.collector.detect.finding import LOST_SHARE, Confidence
-from stepwatch.collector.incidents.model import RESOLVED
+from stepwatch.collector.incidents.states import RESOLVED
 from stepwatch.signals.names import Cause
 
 from .story import Story, finding

@@ -14,13 +14,8 @@ from hypothesis import strategies as st
 from stepwatch.collector.detect.finding import NO_RANK, Finding
 from stepwatch.collector.incidents.cost import FLOOR
 from stepwatch.collector.incidents.lifecycle import REOPEN_WITHIN_SECONDS
-from stepwatch.collector.incidents.model import (
-    ENDED,
-    MERGED,
-    OPEN,
-    RESOLVED,
-    incident_from,
-)
+from stepwatch.collector.incidents.model import incident_from
+from stepwatch.collector.incidents.states import ENDED, MERGED, OPEN, RESOLVED
 from stepwatch.collector.incidents.transitions import (
     MAX_SYMPTOMS,
     MAX_TIMELINE,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stepwatch.collector.incidents.model import INFO, MERGED, RESOLVED, Incident, incident_from
+from stepwatch.collector.incidents.model import Incident, incident_from
 from stepwatch.collector.incidents.notices import notices_of
+from stepwatch.collector.incidents.states import INFO, MERGED, RESOLVED
 
 OPEN = replace(incident_from({"id": "one", "job": "job"}), state="open", cause="cpu-steal")
 ONCALL = ("oncall",)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from stepwatch.collector.detect.finding import NO_RANK
-from stepwatch.collector.incidents.model import ENDED, MERGED, OPEN, RESOLVED
+from stepwatch.collector.incidents.states import ENDED, MERGED, OPEN, RESOLVED
 from stepwatch.collector.incidents.transitions import MAX_SYMPTOMS, RESOLVE_AFTER_SECONDS
 from stepwatch.signals.names import Cause, FindingKind
 

@@ -13,7 +13,7 @@ from stepwatch.collector.nodes.health import Health, part_state
 from stepwatch.collector.nodes.limits import LIMITS
 from stepwatch.collector.store.nodes import NodeRow, Sighted, report_of
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.node_facts import Action
+from stepwatch.signals.node_facts.actions import Action
 from stepwatch.signals.records import NodeFact
 from stepwatch.signals.wire import Segment
 from tests.collector.made import EPOCH, JOB

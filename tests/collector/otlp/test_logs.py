@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra `traces`")
 
-from stepwatch.collector.incidents.model import INFO, MERGED, OPEN, RESOLVED, Incident
+from stepwatch.collector.incidents.model import Incident
 from stepwatch.collector.incidents.notices import notices_of
+from stepwatch.collector.incidents.states import INFO, MERGED, OPEN, RESOLVED
 from stepwatch.collector.incidents.transitions import MAX_TIMELINE
 from stepwatch.collector.runtime.notifier import Notifiers
 from stepwatch.collector.runtime.paging.configuration import read_receivers

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stepwatch.cli.jobs.status_text import job_text
+from stepwatch.collector.job_states import CROWDED_OUT
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state import job as jobs
 from stepwatch.collector.state import live
@@ -92,12 +93,12 @@ def test_a_newcomer_that_left_twice_waits_and_says_why(
     for item in run_segments(60):
         flood(service, 9)
         take(service, clock, item)
-    (name, *_) = [name for name, state in states(service).items() if state == live.CROWDED_OUT]
+    (name, *_) = [name for name, state in states(service).items() if state == CROWDED_OUT]
     assert name.startswith("forged-")
     summary = Client(make_api(service)).get(f"/v1/jobs/{name}").json()
     assert "more jobs began than there is room for" in summary["reason"]
     clock.advance(live.AGAIN_SECONDS + 1)
-    assert states(service).get(name) != live.CROWDED_OUT
+    assert states(service).get(name) != CROWDED_OUT
 
 
 def test_a_job_of_which_too_few_ranks_are_seen_says_so(service: Service) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from stepwatch.collector.incidents.model import ALERT, INFO, incident_from
+from stepwatch.collector.incidents.model import incident_from
+from stepwatch.collector.incidents.states import ALERT, INFO
 from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.job import LiveJob

@@ -12,7 +12,8 @@ import httpx
 import numpy as np
 import pytest
 
-from stepwatch.collector.incidents.model import ALERT, INFO, OPEN, incident_from
+from stepwatch.collector.incidents.model import incident_from
+from stepwatch.collector.incidents.states import ALERT, INFO, OPEN
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.rates import Rate, RateCard

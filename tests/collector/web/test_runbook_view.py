@@ -12,8 +12,8 @@ from stepwatch.collector.incidents.model import incident_from
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store import Store
 from stepwatch.collector.web.api import make_api
-from stepwatch.collector.web.runbooks import relevant, runbook_document
 from stepwatch.collector.web.runbooks.tree import sections_of
+from stepwatch.collector.web.runbooks.view import relevant, runbook_document
 from stepwatch.collector.web.schema.runbook import NODE_KINDS, RunbookNode
 from stepwatch.signals.names import (
     ALERT_CHECKPOINT_UNVERIFIED,

@@ -18,13 +18,14 @@ from stepwatch import runbooks
 from stepwatch.collector.analysis import pipeline_stages, what_if
 from stepwatch.collector.incidents.model import Incident
 from stepwatch.collector.ingest.receive import Verdict
+from stepwatch.collector.job_states import QUARANTINED
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.rates import Price, Rate, RateCard
 from stepwatch.collector.slo.asked.site import read_objectives
 from stepwatch.collector.slo.over_run.sli import Cost
 from stepwatch.collector.state import collective_timing
 from stepwatch.collector.state.holding.unread import Unread
-from stepwatch.collector.state.live import QUARANTINED, Withheld
+from stepwatch.collector.state.live import Withheld
 from stepwatch.collector.state.trackers.checkpoints import Checkpoint
 from stepwatch.collector.state.trackers.communication import microbatch_timeline
 from stepwatch.collector.store import Store

@@ -7,7 +7,8 @@ import json
 import pytest
 from playwright.sync_api import Page, expect
 
-from stepwatch.collector.state.live import QUARANTINED, RESTORING, Withheld
+from stepwatch.collector.job_states import QUARANTINED, RESTORING
+from stepwatch.collector.state.live import Withheld
 from stepwatch.collector.web import documents, withheld_view
 from tests.browser import Visitor
 from tests.collector.process import Process

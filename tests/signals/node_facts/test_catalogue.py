@@ -8,8 +8,9 @@ from importlib import resources
 import pytest
 
 from stepwatch.signals import node_facts
-from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Action, Severity, kind_of, xid_of
-from stepwatch.signals.node_facts.xids import known_xids
+from stepwatch.signals.node_facts.actions import ACTIONS, Action
+from stepwatch.signals.node_facts.catalogue import CATALOGUE, Severity, kind_of
+from stepwatch.signals.node_facts.xids import known_xids, xid_of
 from stepwatch.signals.records import NodeFact
 
 DOCUMENT = tomllib.loads(resources.files(node_facts).joinpath("xids.toml").read_text())

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.cli import text
-from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, Matrix, Window
+from stepwatch.collector.state.evidence.step_window import Matrix, Window
+from stepwatch.collector.step_clocks import DEVICE, HOST
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.clock import NANOSECONDS
 from tests.verdicts.cases import Case, Draw

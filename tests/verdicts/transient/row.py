@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from stepwatch.collector.incidents.model import OPEN, Incident, incident_from
+from stepwatch.collector.incidents.model import Incident, incident_from
+from stepwatch.collector.incidents.states import OPEN
 from tests.verdicts.scenario.actual import Actual
 from tests.verdicts.scenario.effects import Effect, effects
 from tests.verdicts.scenario.plan import Fault, FaultKind, Scenario

@@ -9,7 +9,9 @@ from stepwatch.agent.facts.book import KnownFact
 from stepwatch.agent.isolation.readings import Readings
 from stepwatch.agent.probes import ProbeContext
 from stepwatch.agent.probes.registry import discover
-from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Action, Severity, xid_of
+from stepwatch.signals.node_facts.actions import ACTIONS, Action
+from stepwatch.signals.node_facts.catalogue import CATALOGUE, Severity
+from stepwatch.signals.node_facts.xids import xid_of
 from stepwatch.signals.records import NodeFact
 
 from .result import Outcome, Result, Surroundings

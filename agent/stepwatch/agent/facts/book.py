@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.node_facts import CATALOGUE, Severity, xid_of
+from stepwatch.signals.node_facts.catalogue import CATALOGUE, Severity
+from stepwatch.signals.node_facts.xids import xid_of
 from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind, NodeFact, text_bytes
 from stepwatch.signals.wire import Rows
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from stepwatch.agent.devices.rows import name_of
 from stepwatch.agent.facts.book import KnownFact
-from stepwatch.signals.node_facts import Severity
+from stepwatch.signals.node_facts.catalogue import Severity
 from stepwatch.signals.otlp.points import UP_DOWN_COUNTER, Point
 from stepwatch.signals.records import UNKNOWN, Kind
 from stepwatch.signals.wire import Rows

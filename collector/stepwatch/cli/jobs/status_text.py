@@ -9,7 +9,7 @@ from stepwatch.cli import text
 from stepwatch.cli.fleet import last_seen, stale_text, withheld_text
 from stepwatch.cli.response.incident_text import headline
 from stepwatch.cli.slos.words import slo_line
-from stepwatch.collector.state.evidence.step_window import HOST
+from stepwatch.collector.step_clocks import HOST
 
 _STAGES_SHOWN = 16
 _LEAST_GAIN = 0.005

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stepwatch import runbooks
-from stepwatch.collector.incidents.model import runbook_values
+from stepwatch.collector.incidents.states import runbook_values
 from stepwatch.collector.web.runbooks.steps import FIRST, MITIGATION, Step, steps_in
 from stepwatch.signals.errors import StepwatchError
 

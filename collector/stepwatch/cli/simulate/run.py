@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepwatch.cli.source import SourceError
-from stepwatch.collector.job_states import ENDED
-from stepwatch.collector.state.live import QUARANTINED
+from stepwatch.collector.job_states import ENDED, QUARANTINED
 from stepwatch.signals.clock import NANOSECONDS, Clock
 from stepwatch.signals.http import Client, HttpError
 

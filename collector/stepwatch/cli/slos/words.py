@@ -7,7 +7,7 @@ from typing import Any
 
 from stepwatch.cli import text
 from stepwatch.collector.slo.states import TOO_EARLY_WORDS, SloState
-from stepwatch.collector.state.evidence.step_window import HOST
+from stepwatch.collector.step_clocks import HOST
 
 _UNDECIDED = (SloState.FROZEN.value, SloState.UNKNOWN.value, SloState.TOO_EARLY.value)
 """States in which a ratio and a budget would claim more than the data supports."""

@@ -15,7 +15,7 @@ from stepwatch.cli.response.incident_text import (
 )
 from stepwatch.cli.response.words import add_by_argument
 from stepwatch.cli.source import add_source_arguments, ask, component, request, source_words
-from stepwatch.collector.incidents.model import STATES
+from stepwatch.collector.incidents.states import STATES
 from stepwatch.signals.errors import UsageError
 from stepwatch.signals.phrases import closest_hint
 

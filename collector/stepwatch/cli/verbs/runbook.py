@@ -7,7 +7,7 @@ import json
 
 from stepwatch import runbooks
 from stepwatch.cli.source import add_source_arguments, ask, component
-from stepwatch.collector.incidents.model import runbook_values
+from stepwatch.collector.incidents.states import runbook_values
 from stepwatch.signals.errors import UsageError
 
 EXAMPLE = "stepwatch runbook TrainingStraggler --incident 3f2a91c0d4be"

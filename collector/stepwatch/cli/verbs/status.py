@@ -16,7 +16,7 @@ from stepwatch.cli.fleet import (
 )
 from stepwatch.cli.jobs.status_text import job_text
 from stepwatch.cli.source import add_source_arguments, ask, component, source_words
-from stepwatch.collector.job_states import STALE
+from stepwatch.collector.job_states import QUARANTINED, STALE
 
 EXAMPLE = "stepwatch status llama-7b --collector http://collector:8480"
 
@@ -59,6 +59,4 @@ def _show_fleet(arguments: argparse.Namespace, all_jobs: list[dict[str, Any]], w
 
 def _is_problem(job: dict[str, Any]) -> bool:
     """Return whether a job needs action; without evaluation its number of incidents is unknown."""
-    from stepwatch.collector.state.live import QUARANTINED
-
     return job["state"] in (QUARANTINED, STALE) or bool(job["open_incidents"])

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.evidence.step_window import StepClock
 from stepwatch.collector.state.step_clock import baseline_on, early_baseline_on
 from stepwatch.collector.state.trackers.steps.baseline import Exchanged
 from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
+from stepwatch.collector.step_clocks import StepClock
 
 _SAME_BYTES = 0.1
 """Tolerance for message sizes: one model varies less; another sharding or precision varies more."""

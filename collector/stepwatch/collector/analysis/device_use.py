@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.evidence.step_window import DEVICE, WORK, Window
+from stepwatch.collector.state.evidence.step_window import WORK, Window
+from stepwatch.collector.step_clocks import DEVICE
 from stepwatch.signals.arrays import Vector
 from stepwatch.signals.records import PHASE_NAMES
 

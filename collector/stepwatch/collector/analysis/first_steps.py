@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import LEAST_SHARE, hosts_run_ahead
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
@@ -20,6 +19,7 @@ from stepwatch.collector.state.trackers.steps.step_history import (
     WARMUP_STEPS,
 )
 from stepwatch.collector.statistics.medians import median
+from stepwatch.collector.step_clocks import DEVICE, HOST, StepClock
 from stepwatch.signals.arrays import Integers, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import StepFlag

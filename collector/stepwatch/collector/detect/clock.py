@@ -7,8 +7,9 @@ import numpy as np
 from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding, text_evidence
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.state.evidence.step_window import DEVICE, StepClock, Window
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.collector.state.step_clock import step_timing
+from stepwatch.collector.step_clocks import DEVICE, StepClock
 
 
 def with_clock(

@@ -23,7 +23,8 @@ from dataclasses import replace
 from stepwatch.collector.detect.finding import Finding, build_finding
 from stepwatch.collector.incidents.cost import costs_enough
 from stepwatch.collector.incidents.grouping import Group, grouped, identity
-from stepwatch.collector.incidents.model import MERGED, OPEN, RESOLVED, Incident, Moment, key_of
+from stepwatch.collector.incidents.model import Incident, Moment, key_of
+from stepwatch.collector.incidents.states import MERGED, OPEN, RESOLVED
 from stepwatch.collector.incidents.transitions import (
     RESOLVE_AFTER_SECONDS,
     dated_back,

@@ -9,11 +9,7 @@ from stepwatch.collector.detect.finding import RESUME, Finding
 from stepwatch.collector.quantities import json_value
 from stepwatch.collector.slo.asked.rates import Price
 
-OPEN, RESOLVED, ENDED, MERGED = "open", "resolved", "ended", "merged"
-STATES = (OPEN, RESOLVED, ENDED, MERGED)
-UNKNOWN_NODE = "unknown"
-INFO, ALERT = "info", "alert"
-"""Severities: an incident that only informs, and one that raises an alert."""
+from .states import ALERT, ENDED, UNKNOWN_NODE
 
 
 @dataclass(frozen=True)
@@ -136,19 +132,6 @@ class Moment:
     ended: bool = False
     retained: Retained = NOTHING_RETAINED
     price: Price | None = None
-
-
-_RUNBOOK_KEYS = ("job", "attempt", "rank", "node", "phase", "cause", "since_step")
-
-
-def runbook_values(document: dict[str, Any]) -> dict[str, str]:
-    """Return an incident's values for its runbook; unknown ones are left out, to stay visible."""
-    values = {key: str(document[key]) for key in _RUNBOOK_KEYS}
-    if document["rank"] < 0:
-        del values["rank"]
-    if document["node"] == UNKNOWN_NODE:
-        del values["node"]
-    return {**values, "incident": str(document["id"])}
 
 
 def key_of(moment: Moment, finding: Finding) -> str:

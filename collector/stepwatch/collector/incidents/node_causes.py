@@ -15,7 +15,8 @@ from stepwatch.collector.incidents.rank_places import RankPlaces, is_of_card
 from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals import exits
 from stepwatch.signals.names import Cause, FindingKind
-from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Severity
+from stepwatch.signals.node_facts.actions import ACTIONS
+from stepwatch.signals.node_facts.catalogue import CATALOGUE, Severity
 from stepwatch.signals.records import NodeFact
 
 EXPLAINABLE = OPEN_CAUSES | {

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from stepwatch.collector.incidents.model import ALERT, OPEN, Incident
+from stepwatch.collector.incidents.model import Incident
+from stepwatch.collector.incidents.states import ALERT, OPEN
 from stepwatch.collector.store.incidents.outbox import Notice
 
 from .transitions import MAX_TIMELINE

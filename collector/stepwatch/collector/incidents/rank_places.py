@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from stepwatch.collector.state.trackers.nodes.near_cards import NearCard
 from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.names import Cause
-from stepwatch.signals.node_facts import CATALOGUE
+from stepwatch.signals.node_facts.catalogue import CATALOGUE
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,8 @@ from stepwatch.collector.detect.finding import LOST_SHARE, Confidence, Finding
 from stepwatch.collector.incidents.changes_of_cause import causes_seen, keeps_reason, replaces_cause
 from stepwatch.collector.incidents.cost import FLOOR
 from stepwatch.collector.incidents.grouping import Group
-from stepwatch.collector.incidents.model import (
-    ALERT,
-    ENDED,
-    INFO,
-    OPEN,
-    RESOLVED,
-    UNKNOWN_NODE,
-    Incident,
-    Moment,
-    key_of,
-)
+from stepwatch.collector.incidents.model import Incident, Moment, key_of
+from stepwatch.collector.incidents.states import ALERT, ENDED, INFO, OPEN, RESOLVED, UNKNOWN_NODE
 from stepwatch.signals.names import ALERT_OF, FindingKind
 
 RESOLVE_AFTER_SECONDS = 15.0

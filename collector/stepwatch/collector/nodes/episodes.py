@@ -13,7 +13,8 @@ from typing import NamedTuple
 from stepwatch.collector.detect.node_fault.detector import action_of, severity_of, title
 from stepwatch.collector.store.nodes import Sighted
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.node_facts import Action, Severity
+from stepwatch.signals.node_facts.actions import Action
+from stepwatch.signals.node_facts.catalogue import Severity
 from stepwatch.signals.records import NodeFact
 
 from .limits import LIMITS, Limits

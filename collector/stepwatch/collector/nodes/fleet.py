@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from stepwatch.collector.incidents.model import INFO
+from stepwatch.collector.incidents.states import INFO
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.nodes import (
     NodeRow,

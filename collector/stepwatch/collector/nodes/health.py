@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stepwatch.collector.quantities import seconds
-from stepwatch.signals.node_facts import Action, Severity
+from stepwatch.signals.node_facts.actions import Action
+from stepwatch.signals.node_facts.catalogue import Severity
 from stepwatch.signals.records import NodeFact
 
 from .episodes import Episode

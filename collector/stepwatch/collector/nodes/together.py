@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from stepwatch.collector.detect.node_fault.detector import SHARED_WORDS, is_together
-from stepwatch.signals.node_facts import Action, Severity
+from stepwatch.signals.node_facts.actions import Action
+from stepwatch.signals.node_facts.catalogue import Severity
 from stepwatch.signals.records import NodeFact
 
 from .health import Health, State, named

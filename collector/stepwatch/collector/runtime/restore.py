@@ -7,16 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
+from stepwatch.collector.job_states import RESTORING
 from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
 from stepwatch.collector.runtime.snapshots import Snapshotter
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.holding.unread import Unread
-from stepwatch.collector.state.live import (
-    RESTORING,
-    LiveState,
-    Withheld,
-)
+from stepwatch.collector.state.live import LiveState, Withheld
 from stepwatch.collector.state.tracker import Received
 from stepwatch.collector.store import Store, StoredPayload, StoredSegment
 from stepwatch.collector.store.bundles.objects import ObjectsUnreachable

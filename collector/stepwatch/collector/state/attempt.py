@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwatch.collector.state.claims.rank_claims import RankClaims
 from stepwatch.collector.state.claims.waiting import Waiting
-from stepwatch.collector.state.evidence.step_window import DEVICE, Window
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.collector.state.folding.batches import batch_of
 from stepwatch.collector.state.outcome import Attendance, Outcome
 from stepwatch.collector.state.registry import discover
@@ -30,6 +30,7 @@ from stepwatch.collector.state.trackers.nodes.agents import UNKNOWN_NODE
 from stepwatch.collector.state.trackers.ranks import Ranks
 from stepwatch.collector.state.trackers.steps.settled_steps import SettledSteps
 from stepwatch.collector.state.trackers.steps.steps import Steps
+from stepwatch.collector.step_clocks import DEVICE
 from stepwatch.signals.arrays import SmallIntegers
 from stepwatch.signals.wire import Segment
 

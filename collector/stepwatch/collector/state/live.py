@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from stepwatch.collector.job_states import CROWDED_OUT, QUARANTINED
 from stepwatch.collector.state.holding.eviction import Room, surplus
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.holding.log_cursor import waiting_bytes
@@ -40,10 +41,6 @@ MAX_KEPT_TOTALS = 10_000
 
 The first forgotten go first. A job without counters here is counted from the store when it returns.
 """
-QUARANTINED, RESTORING = "quarantined", "restoring"
-"""Why a job is withheld: an error in its records or evaluation; its history is reloading."""
-CROWDED_OUT = "crowded-out"
-"""State of a recent job that was evicted twice for lack of room; it returns later."""
 CONTAINED = (
     ArithmeticError,
     AssertionError,

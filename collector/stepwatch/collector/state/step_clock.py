@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.tracker import TrackedAttempt
 from stepwatch.collector.state.trackers.communication.collective_records import CollectiveRecords
 from stepwatch.collector.state.trackers.devices.device_collectives import (
@@ -25,6 +24,7 @@ from stepwatch.collector.state.trackers.steps.baseline import Baseline, Calls
 from stepwatch.collector.state.trackers.steps.early_baseline import EarlyBaseline
 from stepwatch.collector.state.trackers.steps.settled_steps import LATE_SECONDS
 from stepwatch.collector.state.trackers.steps.steps import Steps
+from stepwatch.collector.step_clocks import DEVICE, HOST, StepClock
 from stepwatch.signals.arrays import Integers, MaskMatrix, Vector
 from stepwatch.signals.phrases import ranks_text
 

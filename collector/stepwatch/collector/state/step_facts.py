@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.attempt import Attempt
-from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, StepClock
 from stepwatch.collector.state.step_clock import hosts_run_ahead
 from stepwatch.collector.state.trackers.devices.device_steps import DeviceSteps
 from stepwatch.collector.state.trackers.lifecycle import LifecycleEvents
@@ -30,6 +29,7 @@ from stepwatch.collector.state.trackers.steps.step_history import (
     WARMUP_STEPS,
     StepFacts,
 )
+from stepwatch.collector.step_clocks import DEVICE, HOST, StepClock
 from stepwatch.signals.arrays import Integers, Mask, Rows, Vector
 from stepwatch.signals.clock import NANOSECONDS
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from stepwatch.collector.state.evidence.step_window import COLUMNS, DEVICE, HOST, StepClock
+from stepwatch.collector.state.evidence.step_window import COLUMNS
 from stepwatch.collector.state.folding.sums import whole_sum
+from stepwatch.collector.step_clocks import DEVICE, HOST, StepClock
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.wire import Rows
 

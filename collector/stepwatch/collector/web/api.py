@@ -55,7 +55,7 @@ from stepwatch.collector.web.page import page_routes
 from stepwatch.collector.web.profiles import PLACEMENT, ProfilesApi
 from stepwatch.collector.web.report_request import report_of
 from stepwatch.collector.web.response import ResponseApi, with_responses
-from stepwatch.collector.web.runbooks import ReadRunbook, relevant, runbook_document
+from stepwatch.collector.web.runbooks.view import ReadRunbook, relevant, runbook_document
 from stepwatch.collector.web.schema.runbook import RunbookAnswer
 from stepwatch.collector.web.sweeps import TRIAL, SweepsApi
 from stepwatch.signals.errors import StepwatchError

@@ -9,7 +9,8 @@ from typing import cast
 
 import numpy as np
 
-from stepwatch.collector.incidents.model import ALERT, Incident
+from stepwatch.collector.incidents.model import Incident
+from stepwatch.collector.incidents.states import ALERT
 from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
 from stepwatch.collector.slo.objectives import SloStatus, budget_words

@@ -12,7 +12,9 @@ from prometheus_client.core import (
 )
 
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.incidents.model import INFO, Incident
+from stepwatch.collector.incidents.model import Incident
+from stepwatch.collector.incidents.states import INFO
+from stepwatch.collector.job_states import QUARANTINED, RESTORING
 from stepwatch.collector.nodes.fleet import Fleet
 from stepwatch.collector.runtime.evaluation.job_state import has_ended, is_abandoned
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
@@ -22,7 +24,6 @@ from stepwatch.collector.runtime.views import View
 from stepwatch.collector.slo.over_run.slis.pace.throughput import peak_tokens_per_second
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob
-from stepwatch.collector.state.live import QUARANTINED, RESTORING
 from stepwatch.collector.state.trackers.checkpoints import failures_in_a_row
 from stepwatch.collector.state.trackers.shared_name import SharedName
 from stepwatch.collector.store.profiles import DayOfProfiles

@@ -15,7 +15,7 @@ from stepwatch.collector.web.schema.nodes import (
     NodePart,
     NodesAnswer,
 )
-from stepwatch.signals.node_facts import CATALOGUE
+from stepwatch.signals.node_facts.catalogue import CATALOGUE
 
 MOST_NODES = 500
 """Maximum number of nodes per answer; `next` leads to the others."""

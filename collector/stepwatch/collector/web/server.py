@@ -38,7 +38,7 @@ from stepwatch.collector.web.connections import (
 )
 from stepwatch.collector.web.live import Hub
 from stepwatch.collector.web.profiles import IncidentProfiles
-from stepwatch.collector.web.runbooks import ReadRunbook
+from stepwatch.collector.web.runbooks.view import ReadRunbook
 from stepwatch.signals.errors import StepwatchError
 
 if TYPE_CHECKING:

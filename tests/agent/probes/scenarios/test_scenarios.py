@@ -10,7 +10,7 @@ import pytest
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.node_fault import detector
 from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
-from stepwatch.signals.node_facts import CATALOGUE
+from stepwatch.signals.node_facts.catalogue import CATALOGUE
 from tests.agent.probes.nvml.scripted import Driver
 
 from .faults import SCENARIOS, Scenario

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from stepwatch.alerts.catalogue import ALERTS
 from stepwatch.alerts.spec import Severity
-from stepwatch.collector.incidents.model import INFO, RESOLVED
+from stepwatch.collector.incidents.states import INFO, RESOLVED
 from tests.verdicts.scenario.truth import Expected
 
 from .sentence import untrue

@@ -9,7 +9,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from .catalogue import Action, Severity
+from .actions import Action
+from .catalogue import Severity
 
 UNLISTED = "not in NVIDIA's XID catalog: inspect the device"
 """The source for an XID error that the catalog does not list."""

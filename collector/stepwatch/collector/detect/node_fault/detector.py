@@ -15,7 +15,9 @@ from stepwatch.collector.detect.finding import (
 )
 from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault
 from stepwatch.signals.names import FindingKind
-from stepwatch.signals.node_facts import ACTIONS, CATALOGUE, Action, Severity, xid_of
+from stepwatch.signals.node_facts.actions import ACTIONS, Action
+from stepwatch.signals.node_facts.catalogue import CATALOGUE, Severity
+from stepwatch.signals.node_facts.xids import xid_of
 from stepwatch.signals.records import NodeFact
 
 _NODES_NAMED = 8

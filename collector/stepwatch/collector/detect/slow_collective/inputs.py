@@ -13,9 +13,10 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
 from stepwatch.collector.detect.throughput_regression.detector import LIMITS as THROUGHPUT
 from stepwatch.collector.state.collective_timing import Waits, waits
-from stepwatch.collector.state.evidence.step_window import HOST, WORK, Window
+from stepwatch.collector.state.evidence.step_window import WORK, Window
 from stepwatch.collector.state.step_clock import collectives_on
 from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
+from stepwatch.collector.step_clocks import HOST
 from stepwatch.signals.arrays import Vector
 
 from .detector import LIMITS, Key, Steps, bytes_of, detect, is_slow, subject_of, transfers

@@ -18,7 +18,7 @@ from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank,
 from stepwatch.collector.detect.straggler.thresholds import Thresholds
 from stepwatch.collector.quantities import UNKNOWN, times
 from stepwatch.collector.quantities import seconds as in_words
-from stepwatch.collector.state.evidence.step_window import DEVICE
+from stepwatch.collector.step_clocks import DEVICE
 from stepwatch.signals.arrays import Integers, Matrix32, Vector
 from stepwatch.signals.names import Cause, FindingKind
 

@@ -11,7 +11,8 @@ import numpy as np
 from stepwatch.collector.detect.peers import Peers, peer_seconds, peers_of
 from stepwatch.collector.detect.steps import step_seconds
 from stepwatch.collector.detect.straggler.costly import CostlyRank
-from stepwatch.collector.state.evidence.step_window import DEVICE, IDLE, WORK, Window
+from stepwatch.collector.state.evidence.step_window import IDLE, WORK, Window
+from stepwatch.collector.step_clocks import DEVICE
 from stepwatch.signals.arrays import (
     FloatMatrix,
     Floats,

@@ -10,8 +10,9 @@ from stepwatch.collector.detect.context import DetectionContext
 from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.observed import observed_ranks, window_of
 from stepwatch.collector.detect.steps import step_seconds, usable_steps
-from stepwatch.collector.state.evidence.step_window import COLUMNS, HOST
+from stepwatch.collector.state.evidence.step_window import COLUMNS
 from stepwatch.collector.state.step_clock import early_baseline_on
+from stepwatch.collector.step_clocks import HOST
 
 from .detector import LIMITS, Shift, detect
 from .least_wait import LeastWaiting, least_waiting, with_least_waiting, with_unobserved

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stepwatch.collector.detect import telemetry
-from stepwatch.collector.incidents.model import ALERT, Incident
+from stepwatch.collector.incidents.model import Incident
+from stepwatch.collector.incidents.states import ALERT
 from stepwatch.collector.job_states import (
     DEGRADED,
     FAILED,

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from stepwatch.collector.detect.finding import Finding
-from stepwatch.collector.incidents.model import OPEN, Incident
+from stepwatch.collector.incidents.model import Incident
+from stepwatch.collector.incidents.states import OPEN
 from stepwatch.collector.runtime.evaluation.accounting import Accounts
 from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.slo.asked.rates import RateCard

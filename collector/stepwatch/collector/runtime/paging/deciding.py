@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from stepwatch.collector.incidents.model import OPEN
 from stepwatch.collector.incidents.notices import OPENED
+from stepwatch.collector.incidents.states import OPEN
 from stepwatch.collector.store.incidents.outbox import (
     ACKNOWLEDGED,
     OVER,

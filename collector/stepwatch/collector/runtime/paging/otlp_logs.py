@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepwatch import signals
-from stepwatch.collector.incidents.model import ALERT, UNKNOWN_NODE
 from stepwatch.collector.incidents.notices import RESOLVED
+from stepwatch.collector.incidents.states import ALERT, UNKNOWN_NODE
 from stepwatch.signals import traces
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.errors import ConfigurationError

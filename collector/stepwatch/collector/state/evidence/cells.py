@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.collector.state.evidence.bets import Values
-from stepwatch.collector.state.evidence.step_window import WORK, CellRing, StepClock, StepRing
+from stepwatch.collector.state.evidence.step_window import WORK, CellRing, StepRing
+from stepwatch.collector.step_clocks import StepClock
 from stepwatch.signals.arrays import (
     Cube32,
     IntegerMatrix,

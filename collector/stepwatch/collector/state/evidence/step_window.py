@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from stepwatch.collector.state.folding.rows import chosen
+from stepwatch.collector.step_clocks import DEVICE, HOST, StepClock
 from stepwatch.signals.arrays import Integers, Mask, MaskMatrix
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import PHASE_NAMES
@@ -34,11 +35,6 @@ DEVICE_COLUMNS = (*COLUMNS, *IDLE, "host_lead", "clock_error")
 """Planes on the device clock; planes outside `COLUMNS` are NaN on the host clock."""
 _PLANES = (*COLUMNS, *VALUES)
 _ALL_PLANES = frozenset((*DEVICE_COLUMNS, *VALUES))
-
-StepClock = Literal["device", "host"]
-"""Step clock: timing events on the compute stream, or the host's clock."""
-DEVICE: StepClock = "device"
-HOST: StepClock = "host"
 
 Matrix = np.ndarray[tuple[int, int], np.dtype[np.float32]]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.signals.clock import ClockPair
-from stepwatch.signals.node_facts import kind_of
+from stepwatch.signals.node_facts.catalogue import kind_of
 from stepwatch.signals.places import NODE_STREAM
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import Segment

@@ -20,11 +20,12 @@ from stepwatch.collector.state.collective_timing import (
     Collective,
     summaries,
 )
-from stepwatch.collector.state.evidence.step_window import DEVICE, Window
+from stepwatch.collector.state.evidence.step_window import Window
 from stepwatch.collector.state.step_clock import ranks_compare, step_timing
 from stepwatch.collector.state.trackers.communication.microbatch_timeline import StageTimes
 from stepwatch.collector.state.trackers.communication.microbatches import Microbatches
 from stepwatch.collector.state.trackers.devices.device_timing import DeviceTiming
+from stepwatch.collector.step_clocks import DEVICE
 from stepwatch.collector.web.schema import breakdown as schema
 from stepwatch.collector.web.schema.breakdown import Breakdown, Collectives, Timing, WhatIf
 from stepwatch.collector.web.schema.common import as_row

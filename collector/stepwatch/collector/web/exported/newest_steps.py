@@ -16,9 +16,9 @@ from stepwatch.collector.analysis.newest_steps import (
 )
 from stepwatch.collector.analysis.pipeline_stages import pipeline
 from stepwatch.collector.runtime.evaluation.verdicts import Verdicts
-from stepwatch.collector.state.evidence.step_window import DEVICE
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.step_clock import step_timing
+from stepwatch.collector.step_clocks import DEVICE
 from stepwatch.signals import names
 
 from .families import Sample, gauge

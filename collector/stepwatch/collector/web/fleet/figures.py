@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.incidents.model import ALERT, MERGED
+from stepwatch.collector.incidents.states import ALERT, MERGED
 from stepwatch.collector.job_states import ENDED, GOING_ON, STALLED
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.slo.asked.rates import HOUR, RateCard

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from stepwatch.collector.incidents.model import ALERT, Incident
+from stepwatch.collector.incidents.model import Incident
+from stepwatch.collector.incidents.states import ALERT
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.live import CONTAINED
 from stepwatch.collector.store.outages.outage import Outage

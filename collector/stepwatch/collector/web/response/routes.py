@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from stepwatch.collector.incidents.model import OPEN
+from stepwatch.collector.incidents.states import OPEN
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.store.profiles import Request as ProfileRequest
 from stepwatch.collector.store.response import Note, Silence, response_of

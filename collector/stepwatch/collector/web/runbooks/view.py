@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stepwatch.collector.incidents.model import OPEN, runbook_values
+from stepwatch.collector.incidents.states import OPEN, runbook_values
 from stepwatch.collector.web.schema.runbook import RunbookAnswer
 from stepwatch.signals.names import ALERT_ABOUT
 

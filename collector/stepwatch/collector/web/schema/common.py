@@ -7,11 +7,18 @@ from typing import Annotated, Any, NamedTuple, NotRequired, Protocol, TypeVar, c
 from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
-from stepwatch.collector.job_states import ENDED, GOING_ON, STALE, UNKNOWN
+from stepwatch.collector.job_states import (
+    CROWDED_OUT,
+    ENDED,
+    GOING_ON,
+    QUARANTINED,
+    RESTORING,
+    STALE,
+    UNKNOWN,
+)
 from stepwatch.collector.slo.states import SloState
-from stepwatch.collector.state.evidence.step_window import DEVICE, HOST
-from stepwatch.collector.state.live import CROWDED_OUT, QUARANTINED, RESTORING
 from stepwatch.collector.state.step_facts import MIXED
+from stepwatch.collector.step_clocks import DEVICE, HOST
 
 T = TypeVar("T")
 

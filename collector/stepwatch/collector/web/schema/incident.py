@@ -6,7 +6,7 @@ from typing import Annotated, NotRequired
 
 from typing_extensions import TypedDict
 
-from stepwatch.collector.incidents.model import ALERT, INFO, STATES
+from stepwatch.collector.incidents.states import ALERT, INFO, STATES
 from stepwatch.collector.store.response import EVENTS
 
 from .common import OneOf

@@ -7,7 +7,8 @@ from typing import Annotated
 from typing_extensions import TypedDict
 
 from stepwatch.collector.nodes.health import Health
-from stepwatch.signals.node_facts import Action, Severity
+from stepwatch.signals.node_facts.actions import Action
+from stepwatch.signals.node_facts.catalogue import Severity
 
 from .common import OneOf
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, StepClock, StepRing
+from stepwatch.collector.state.evidence.step_window import StepRing
 from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.trackers.steps import rank_history
 from stepwatch.collector.state.trackers.steps.rank_history import RankHistory, SettledRanks
+from stepwatch.collector.step_clocks import DEVICE, HOST, StepClock
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 from tests.collector.made import step_rows

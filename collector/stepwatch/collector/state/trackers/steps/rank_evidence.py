@@ -30,7 +30,7 @@ from stepwatch.collector.state.evidence.cells import (
 from stepwatch.collector.state.evidence.cost import step_costs
 from stepwatch.collector.state.evidence.held_up import held_up
 from stepwatch.collector.state.evidence.long_steps import LongSteps
-from stepwatch.collector.state.evidence.step_window import DEVICE, MAX_STAGES, StepClock
+from stepwatch.collector.state.evidence.step_window import MAX_STAGES
 from stepwatch.collector.state.evidence.work_counts import WorkCounts
 from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.tracker import Batch, TrackedAttempt, Tracker
@@ -39,6 +39,7 @@ from stepwatch.collector.state.trackers.devices.device_timing import DeviceTimin
 from stepwatch.collector.state.trackers.ranks import Ranks
 from stepwatch.collector.state.trackers.steps.step_history import WARMUP_STEPS
 from stepwatch.collector.state.trackers.steps.steps import Steps
+from stepwatch.collector.step_clocks import DEVICE, StepClock
 from stepwatch.signals.arrays import (
     IntegerMatrix,
     Integers,

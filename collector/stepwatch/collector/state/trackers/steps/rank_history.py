@@ -11,16 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.evidence.step_window import (
-    DEVICE,
-    HOST,
-    WORK,
-    CellRing,
-    RingPlanes,
-    StepClock,
-)
+from stepwatch.collector.state.evidence.step_window import WORK, CellRing, RingPlanes
 from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.tracker import CELL_BYTES, Batch, TrackedAttempt, Tracker
+from stepwatch.collector.step_clocks import DEVICE, HOST, StepClock
 from stepwatch.signals.arrays import Integers, MaskMatrix, Matrix32, Vector
 
 MOST_SPANS, LEAST_SPANS = 512, 32

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.state.evidence.step_window import DEVICE, HOST, DeviceRing, StepRing
+from stepwatch.collector.state.evidence.step_window import DeviceRing, StepRing
 from stepwatch.collector.state.folding.fresh import Fresh
 from stepwatch.collector.state.tracker import Batches, JoinedTracker, TrackedAttempt
 from stepwatch.collector.state.trackers.communication.exchanges import Exchanges, stages_known
@@ -31,6 +31,7 @@ from stepwatch.collector.state.trackers.steps.rank_evidence import RankEvidence,
 from stepwatch.collector.state.trackers.steps.rank_history import RankHistory, SettledRanks
 from stepwatch.collector.state.trackers.steps.step_history import ON_DEVICE, ON_HOST
 from stepwatch.collector.state.trackers.steps.steps import Steps
+from stepwatch.collector.step_clocks import DEVICE, HOST
 from stepwatch.signals.arrays import Integers, Mask, SmallIntegers, Vector
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stepwatch.collector.analysis.pipeline_stages import pipeline
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.collector.slo.waste import Spent
-from stepwatch.collector.state.evidence.step_window import DEVICE
 from stepwatch.collector.state.step_clock import rank_seconds_on, step_timing
+from stepwatch.collector.step_clocks import DEVICE
 
 _NEWEST = 128
 
