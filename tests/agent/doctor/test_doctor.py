@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -180,6 +181,32 @@ def test_a_check_that_fails_itself_is_unknown_and_the_others_go_on() -> None:
         ("broken", UNKNOWN),
         ("other", PASS),
     ]
+
+
+def test_a_slow_check_begins_first_and_delays_no_other() -> None:
+    others_are_done = threading.Event()
+
+    def slow(_: Surroundings) -> Iterator[Result]:
+        assert others_are_done.wait(60)
+        yield Result("slow", PASS, "fine")
+
+    def quick(_: Surroundings) -> Iterator[Result]:
+        yield Result("quick", PASS, "fine")
+        others_are_done.set()
+
+    checks = {"hardware": slow, "other": quick}
+    results = examine(Surroundings({}), checks=checks)
+    assert [result.check for result in results] == ["quick", "slow"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_slow_check_with_an_unexpected_error_is_unknown() -> None:
+    def broken(_: Surroundings) -> Iterator[Result]:
+        yield Result("first", PASS, "fine")
+        raise EOFError("unexpected")
+
+    (result,) = examine(Surroundings({}), checks={"libraries": broken})
+    assert (result.check, result.outcome) == ("libraries", UNKNOWN)
 
 
 def test_the_command(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from . import burn, hardware, job, libraries, limits, topology, watchdogs
@@ -18,7 +20,10 @@ CHECKS: Mapping[str, Check] = {
     "job": job.check,
     "watchdogs": watchdogs.check,
 }
-"""Check groups, in the order in which they run."""
+"""Check groups: those in `SLOW` begin first, the others run meanwhile in this order."""
+SLOW = frozenset({"hardware", "libraries"})
+"""Groups that wait: for rates over seconds, and for a child that imports torch."""
+Arriving = SimpleQueue[list[Result]]
 _CONTAINED = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError)
 
 
@@ -46,12 +51,32 @@ def examine(
 ) -> Iterator[Result]:
     """Yield the results as they arrive.
 
-    `burn_seconds` adds the self-test, `meeting` the test between nodes.
+    `burn_seconds` adds the self-test, `meeting` the test between nodes; both run last.
     """
+    arriving: Arriving = SimpleQueue()
+    slow = [(name, check) for name, check in checks.items() if name in SLOW]
+    for name, check in slow:
+        words = (name, check, around, arriving)
+        # A daemon: Ctrl-C does not wait for it.
+        threading.Thread(target=_send_results, args=words, name=name, daemon=True).start()
     for name, check in checks.items():
-        yield from _contained(name, check, around)
+        if name not in SLOW:
+            yield from _contained(name, check, around)
+    for _ in slow:
+        yield from arriving.get()
     if burn_seconds:
         yield from _contained("burn", lambda _: burn.check(burn_seconds, meeting), around)
+
+
+def _send_results(name: str, check: Check, around: Surroundings, arriving: Arriving) -> None:
+    """Run a check in its own thread."""
+    results = [
+        Result(name, Outcome.UNKNOWN, "the check itself failed; see stderr", "report it, with that")
+    ]
+    try:
+        results = list(_contained(name, check, around))
+    finally:
+        arriving.put(results)
 
 
 def _contained(name: str, check: Check, around: Surroundings) -> Iterator[Result]:
