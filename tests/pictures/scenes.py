@@ -99,7 +99,7 @@ FLEET_VIEWS = {
     "compare": ("/compare?job=finetuning-007&job=finetuning-010", ".track"),
     "reports": ("/reports", "main table"),
     "sweeps": ("/sweeps?match=finetuning", "main table"),
-    "self": ("/self", "main h1"),
+    "self": ("/self", "main table"),
 }
 SCENES: dict[str, Scene] = {
     "job-with-incident": job_with_incident,

@@ -74,10 +74,10 @@ test("the sentence counts what is unknown apart", () => {
   const long = said([slow("x".repeat(500), 0.5)]);
   assert.ok(long.includes("x…x") && long.length < 160);
   const lost = said([{ ...slow("b", 0.47), state: "unknown" }]);
-  assert.equal(lost, "1 of 1 job needs action: nothing is known of b now; last known: 47% slower: rank 2 is slow");
+  assert.equal(lost, "1 of 1 job needs action: b does not report; last known: 47% slower: rank 2 is slow");
   assert.equal(said([line("a"), line("b")]), "All 2 jobs train");
   assert.equal(said([line("a"), line("b", { state: "finished" })]), "a trains");
-  assert.equal(said([line("a"), line("b", { state: "stale" })]), "1 of 2 jobs trains; of 1 nothing is known now");
+  assert.equal(said([line("a"), line("b", { state: "stale" })]), "1 of 2 jobs trains; 1 does not report");
   assert.equal(sentenceOf([line("b", { state: "unknown" })]).tone, "unsure");
   assert.equal(said([line("b", { state: "failed" })]), "No job trains: 1 job ended");
 });

@@ -17,7 +17,7 @@ test("a day without an account is an empty column, and says so", () => {
   const days = [dayOf(0, { productive: 3, stall: 1 }), dayOf(2 * DAY_S, { productive: 2 })];
   const columns = columnsOf({ from: 0, until: 3 * DAY_S, days });
   assert.deepEqual(columns.map(({ parts }) => parts.map(({ share }) => share)), [[0.75, 0.25], [], [0.5]]);
-  assert.match(columns[1]?.words ?? "", /1970-01-02: nothing is known/);
+  assert.match(columns[1]?.words ?? "", /1970-01-02: no data/);
   assert.match(columns[0]?.words ?? "", /unknown productive/);
 });
 

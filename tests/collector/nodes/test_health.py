@@ -49,8 +49,8 @@ def node(*segments: Segment, now: float = 100.0) -> Node:
 @pytest.mark.parametrize(
     ("facts", "health", "action", "reason"),
     [
-        ([], HEALTHY, Action.NONE, "nothing is found wrong"),
-        ([EVIDENCE], HEALTHY, Action.NONE, "nothing is found wrong"),
+        ([], HEALTHY, Action.NONE, "no fault"),
+        ([EVIDENCE], HEALTHY, Action.NONE, "no fault"),
         ([DISK_SLOW], DEGRADED, Action.DRAIN, "disk slow (nvme0n1)"),
         ([DISK_SLOW, XID_79], FAILED, Action.REBOOT, "XID 79"),
         ([DISK_SLOW, XID_79], FAILED, Action.REBOOT, "and 1 more"),

@@ -145,7 +145,7 @@ def test_red_is_only_where_an_incident_is_open(idle: Process, visitor: Visitor) 
         for number, state in enumerate(("running", "running", "failed", "finished", "quarantined"))
     ]
     page = shown(visitor, idle, lines)
-    expect(page.locator("h1")).to_have_text("2 of 3 jobs train; of 1 nothing is known now")
+    expect(page.locator("h1")).to_have_text("2 of 3 jobs train; 1 does not report")
     expect(page.locator(".s-bad, .t-bad")).to_have_count(0)
     lines[4] = fleets.entry(4)
     page.reload()

@@ -195,16 +195,17 @@ const LEAST_LABEL_SPACE = 14;
 
 function labels(context: CanvasRenderingContext2D, { data }: MatrixProps, ratio: number, height: number): void {
   const row = height / data.rows.length;
-  const every = Math.max(1, Math.ceil((LEAST_LABEL_SPACE * ratio) / row));
   context.fillStyle = tokenColour("--quiet");
   context.font = `${11.5 * ratio}px system-ui, sans-serif`;
   context.textAlign = "right";
   context.textBaseline = "middle";
   const half = (LEAST_LABEL_SPACE / 2) * ratio;
+  let free = 0;
   data.rows.forEach(({ first, last, words }, index) => {
-    if (index % every) return;
-    const isRange = first !== last && words.startsWith("ranks ");
     const y = Math.min(height - half, Math.max(half, (index + 0.5) * row));
+    if (y - half < free) return;
+    free = y + half;
+    const isRange = first !== last && words.startsWith("ranks ");
     context.fillText(isRange ? `${first}–${last}` : words, (LEFT - 8) * ratio, y, (LEFT - 10) * ratio);
   });
 }

@@ -96,7 +96,7 @@ def _reporting(facts: tuple[Episode, ...], received_at: float) -> State:
         why = ", ".join(f"{episode.subject} cannot be read: {episode.text}" for episode in unread)
         since = min(episode.began_at for episode in unread)
         return State(Health.UNKNOWN, why, Action.NONE, since, facts)
-    return State(Health.HEALTHY, "nothing is found wrong", Action.NONE, None, facts)
+    return State(Health.HEALTHY, "no fault", Action.NONE, None, facts)
 
 
 def _stale(facts: tuple[Episode, ...], received_at: float, silent: float) -> State:

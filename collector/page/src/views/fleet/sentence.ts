@@ -30,7 +30,7 @@ export function sentenceOf(lines: readonly Line[]): FleetSentence {
     return { tone: "bad", parts, rest: rest(trains > 0 && `${trains} ${trains === 1 ? "trains" : "train"}`, unknown > 0 && `${unknown} unknown`, ...others), worst };
   }
   if (unknown > 0) {
-    const words = `${trains} of ${all} ${trains === 1 ? "trains" : "train"}; of ${unknown === going ? "all" : unknown} nothing is known now`;
+    const words = `${trains} of ${all} ${trains === 1 ? "trains" : "train"}; ${unknown === going ? "all" : unknown} ${unknown === 1 ? "does" : "do"} not report`;
     return { tone: "unsure", parts: only(trains ? words : `Unknown whether any of ${all} trains`), rest: rest(...others), worst: null };
   }
   if (!going) return { tone: "ended", parts: only(`No job trains: ${counted(failed + ended, "job")} ended`), rest: failed ? `${failed} failed` : "", worst: null };
@@ -50,7 +50,7 @@ const shortened = (name: string): string =>
 /** Returns what is wrong with a job: "llama-7b is 47% slower since 19:18:02: rank 21 is slow". */
 function nowOf(line: Line): [string, string, string] {
   const name = shortened(line.job);
-  if (isOld(line)) return ["nothing is known of ", name, ` now${line.worst ? `; ${incidentWords(line)}` : ""}`];
+  if (isOld(line)) return ["", name, ` does not report${line.worst ? `; ${incidentWords(line)}` : ""}`];
   if (!line.worst) return ["", name, ` is ${line.state}`];
   const lost = lostOf(line);
   if (lost === null) return ["", name, `: ${factOf(line)}`];

@@ -75,7 +75,7 @@ function Parts({ parts }: { parts: Node["parts"] }) {
   return (
     <section class="panel stack">
       <h2>Parts that were at fault</h2>
-      <Table id="parts" columns={["Part", "Health", "What to do", "Faults", "Last seen"]} rows={rows} empty="No part of it was." />
+      <Table id="parts" columns={["Part", "Health", "What to do", "Faults", "Last seen"]} rows={rows} empty="No part had a fault." />
     </section>
   );
 }
@@ -96,7 +96,7 @@ function History({ node }: { node: Node }) {
   return (
     <section class="panel stack">
       <h2>History</h2>
-      <Table id="history" columns={HISTORY} rows={rows} empty="No fact about this node was ever reported." />
+      <Table id="history" columns={HISTORY} rows={rows} empty="No event was reported on this node." />
       {node.history_left_out > 0 && <p class="quiet">{node.history_left_out} older ones are not shown.</p>}
     </section>
   );

@@ -27,7 +27,7 @@ export function columnsOf(report: Pick<Schemas["ReportAnswer"], "from" | "until"
   for (let at = report.from; at < report.until; at += DAY_S) {
     const day = known.get(at);
     const parts = day ? partsOf(day).map(({ cause, seconds }) => ({ name: cause, share: seconds / most })) : [];
-    const words = day ? `${dayWords(at)}: ${deviceTime(day.allocated_seconds)}, ${percent(day.productive_ratio)} productive` : `${dayWords(at)}: nothing is known`;
+    const words = day ? `${dayWords(at)}: ${deviceTime(day.allocated_seconds)}, ${percent(day.productive_ratio)} productive` : `${dayWords(at)}: no data`;
     columns.push({ name: dayWords(at), words, parts });
   }
   return columns;

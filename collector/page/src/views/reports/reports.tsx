@@ -110,7 +110,7 @@ function Days({ report }: { report: Report }) {
       <Columns columns={columns} label={columns.map(({ words }) => words).join("; ")} />
       <p class="ends quiet small" aria-hidden="true">
         <span>{columns[0]?.name}</span>
-        <span>UTC days; dashed: nothing is known</span>
+        <span>UTC days; dashed: no data</span>
         <span>{columns.length > 1 ? columns.at(-1)?.name : ""}</span>
       </p>
       <Table id="causes" columns={["Cause", "Device-time", "Share", "Price at the mean rate"]} rows={rows} />
