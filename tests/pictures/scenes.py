@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
+from stepwatch.signals.records import Kind, make_rows
 from stepwatch.signals.wire import Segment
 from tests.collector.made import body, run_segments
 from tests.collector.process import Process
@@ -169,4 +170,6 @@ def _small_run(number: int) -> list[Segment]:
     excess = {(number % 4, "forward"): 0.4 + 0.08 * (number % 9)} if is_slow else {}
     kind = ("pretraining", "finetuning", "evaluation")[number % 3]
     steps = STEPS + MORE_STEPS
-    return run_segments(steps, 4, SECONDS, excess, slow_from=20, job=f"{kind}-{number:03d}")
+    segments = run_segments(steps, 4, SECONDS, excess, slow_from=20, job=f"{kind}-{number:03d}")
+    agent = {Kind.AGENT: make_rows(Kind.AGENT, 1, flush_seconds=5 * SECONDS)}
+    return [item._replace(tables=item.tables | agent) for item in segments]

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+from stepwatch.collector.runtime.agenda import QUIET_SECONDS
 from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
 from stepwatch.collector.runtime.views import FRESH_SECONDS, Published, View, Views
 from stepwatch.collector.state.holding.held import HeldJob
@@ -14,7 +15,7 @@ from stepwatch.signals.clock import NANOSECONDS, Clock
 
 logger = logging.getLogger(__name__)
 
-LATEST_SECONDS = 5.0
+LATEST_SECONDS = 2 * QUIET_SECONDS
 """Age beyond which no evaluation renews an answer: the job has ended, or its evaluation is late."""
 PATIENCE_SECONDS = 2.0
 """Longest wait for an evaluation if the answer is older than that."""
