@@ -67,6 +67,7 @@ class Job:
                 ring.close()
             else:
                 ring.words.release()
+                ring._slots.release()
                 ring._map.close()
         self.process.kill()
         self.process.wait(20)

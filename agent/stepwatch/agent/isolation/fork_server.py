@@ -4,7 +4,7 @@ Forking the agent would copy one thread and the locks held by the others. This f
 does nothing else, and all probes share its imported modules. Each packet holds one JSON question:
 
     {"load": [module, ...], "folders": [path, ...]}    probe modules and their folders
-    {"start": 3, "probe": recipe}    with the socket for the new process
+    {"start": 3, "probes": [recipe, ...]}    with a socket for each, for one new process
     {"kill": 3}
 
 The answers are {"loaded": true}, {"started": 3}, {"failed": 3, "why": text} and
@@ -32,6 +32,9 @@ from .recipe import build_probe
 
 MOST_BYTES = 1 << 16
 """Maximum packet size."""
+MOST_PROBES = 32
+"""Maximum number of probes in one process."""
+_UNBUILT = (OSError, ImportError, LookupError, TypeError, ValueError, AttributeError)
 
 
 class ForkServer:
@@ -55,7 +58,7 @@ class ForkServer:
 
     def _answer(self) -> bool:
         try:
-            data, handles, _, _ = socket.recv_fds(self._control, MOST_BYTES, 1)
+            data, handles, _, _ = socket.recv_fds(self._control, MOST_BYTES, MOST_PROBES)
         except ConnectionError:
             return False
         if not data:
@@ -65,7 +68,7 @@ class ForkServer:
             probes.__path__ = question["folders"]
             self._load(question["load"])
         elif "start" in question:
-            self._start(question["start"], question["probe"], Connection(handles[0]))
+            self._start(question["start"], question["probes"], [*map(Connection, handles)])
         else:
             self._kill(question["kill"])
         return True
@@ -76,16 +79,27 @@ class ForkServer:
                 importlib.import_module(name)
         self._say({"loaded": True})
 
-    def _start(self, number: int, recipe: dict[str, Any], connection: Connection) -> None:
-        ranks = RankProcesses()
+    def _start(
+        self, number: int, recipes: list[dict[str, Any]], connections: list[Connection]
+    ) -> None:
+        served, why = [], ""
+        for recipe, connection in zip(recipes, connections, strict=True):
+            try:
+                served.append(_build(recipe, connection))
+            except _UNBUILT as error:  # the probe reports it in a process of its own
+                why = f"{type(error).__name__}: {error}"
         try:
-            probe = build_probe(recipe, ranks)
+            if not served:
+                self._say({"failed": number, "why": why})
+                return
             gc.freeze()  # a collection writes to the pages that it visits
-            pid = child.fork(probe, ranks, connection)
-        except (OSError, ImportError, LookupError, TypeError, ValueError, AttributeError) as error:
-            connection.close()
+            pid = child.fork(served)
+        except OSError as error:
             self._say({"failed": number, "why": f"{type(error).__name__}: {error}"})
             return
+        finally:
+            for connection in connections:
+                connection.close()
         handle = os.pidfd_open(pid)
         self._numbers[handle] = number, pid
         self._poll.register(handle, select.POLLIN)
@@ -107,6 +121,11 @@ class ForkServer:
     def _say(self, answer: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # the agent has ended, and this process ends next
             self._control.send(json.dumps(answer).encode())
+
+
+def _build(recipe: dict[str, Any], connection: Connection) -> child.Served:
+    ranks = RankProcesses()
+    return child.Served(build_probe(recipe, ranks), ranks, connection)
 
 
 def main(handle: int) -> None:

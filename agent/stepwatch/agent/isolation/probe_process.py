@@ -10,6 +10,7 @@ from stepwatch.agent.probes.probe import Probe, RankProcesses, Unknown
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
 from .answer import MAX_BYTES, Answer, decode
+from .shared_process import SharedProcess
 from .starter import Starter
 
 KNOWN_SECONDS = 0.2
@@ -23,15 +24,24 @@ LONGEST_DELAY_SECONDS = 60.0
 
 
 class ProbeProcess:
-    """A probe in its process, which starts with the first question.
+    """A probe in its process: at first the one that it shares, after a failure its own.
 
     No call blocks, so a source that hangs does not delay the caller. A process that cannot be
     killed, because the kernel waits for a device, is abandoned. Another one starts after a delay
     that doubles, while there are few.
     """
 
-    def __init__(self, probe: Probe, ranks: RankProcesses, clock: Clock, starter: Starter) -> None:
+    def __init__(
+        self,
+        probe: Probe,
+        ranks: RankProcesses,
+        clock: Clock,
+        starter: Starter,
+        shared: SharedProcess,
+    ) -> None:
         self.probe = probe
+        self._shared = shared
+        self._is_shared = False
         self.prompt = True
         """Whether the newest answer was on time; a late process is not waited for."""
         self._ranks = ranks
@@ -82,7 +92,11 @@ class ProbeProcess:
             answer = decode(self._connection.recv_bytes(MAX_BYTES), self.probe.kind)
         except (EOFError, OSError):
             self._starter.await_end(self._number, KNOWN_SECONDS)
-            why = self._starter.why_ended(self._number)
+            why = (
+                self._shared.why_ended()
+                if self._is_shared
+                else self._starter.why_ended(self._number)
+            )
             return self._ended(why or "its process ended while it read")
         except ValueError as error:
             return self._ended(str(error))
@@ -99,19 +113,29 @@ class ProbeProcess:
             return
         self._connection.close()
         self._connection = None
-        if self._asked_ns is None:
+        if self._asked_ns is None and not self._is_shared:
             self._starter.await_end(self._number, seconds)
+        self._shared.is_stuck |= self._is_shared and self._asked_ns is not None
         self._end(0.0)
 
     def _begin(self) -> None:
-        self._connection, child_end = Pipe()
+        try:
+            place = self._shared.hand_out(self.probe)
+            self._is_shared = place is not None
+            self._number, self._connection = place or self._own_process()
+        except (OSError, TypeError):
+            self._end(self._back_off())
+            raise
+        self._answers, self._began = 0, False
+
+    def _own_process(self) -> tuple[int, Connection]:
+        connection, child_end = Pipe()
         with child_end:
             try:
-                self._number = self._starter.start(self.probe, child_end.fileno())
+                return self._starter.start([self.probe], [child_end.fileno()]), connection
             except (OSError, TypeError):
-                self._end(self._back_off())
+                connection.close()
                 raise
-        self._answers, self._began = 0, False
 
     def _overdue_answer(self) -> Answer | None:
         """Handle an answer that has not arrived."""
@@ -123,6 +147,7 @@ class ProbeProcess:
         self.prompt = False
         if waited <= allowed:
             return None
+        self._shared.is_stuck |= self._is_shared
         self._end(self._back_off())
         return Answer(
             unknown=Unknown.LATE,
@@ -148,11 +173,15 @@ class ProbeProcess:
         return self._delay
 
     def _end(self, delay: float) -> None:
-        """Kill the process if there is one, and start no other within `delay` seconds."""
+        """Kill the process if there is one, and start no other within `delay` seconds.
+
+        A shared process goes on: only the connection ends.
+        """
         if self._connection is not None:
             self._connection.close()
-        if self._number:
+        if self._number and not self._is_shared:
             self._starter.kill(self._number)
             self._dying.append(self._number)
         self._connection, self._number, self._asked_ns = None, 0, None
+        self._is_shared = False
         self._not_before_ns = self._clock.monotonic_ns() + round(delay * NANOSECONDS)

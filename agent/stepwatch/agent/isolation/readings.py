@@ -21,6 +21,7 @@ from stepwatch.signals.wire import Rows
 
 from .answer import Answer, read
 from .probe_process import ProbeProcess
+from .shared_process import SharedProcess
 from .starter import Starter
 
 logger = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class Readings:
         """The ranks' processes, with the devices from the newest reading."""
         self.starter = Starter(clock)
         self._processes: dict[str, ProbeProcess] = {}
+        self._shared: dict[str, SharedProcess] = {}
         self._prepared = False
         self._fresh: dict[str, Answer] = {}
         self._answered: set[str] = set()
@@ -125,6 +127,8 @@ class Readings:
                 probe.close()
         for process in self._processes.values():
             process.close()
+        for shared in self._shared.values():
+            shared.close()
         self.starter.close()
 
     def _unread(self) -> Iterator[Sighting]:
@@ -141,9 +145,20 @@ class Readings:
     def _process_of(self, probe: Probe) -> ProbeProcess:
         process = self._processes.get(probe.name)
         if process is None or process.probe is not probe:
-            process = ProbeProcess(probe, self.ranks, self._clock, self.starter)
+            shared = self._shared_by(probe)
+            process = ProbeProcess(probe, self.ranks, self._clock, self.starter, shared)
             self._processes[probe.name] = process
         return process
+
+    def _shared_by(self, probe: Probe) -> SharedProcess:
+        if probe.helper not in self._shared:
+            members = (
+                candidate
+                for candidate in self.probes
+                if candidate.isolated and candidate.helper == probe.helper
+            )
+            self._shared[probe.helper] = SharedProcess(members, self.starter)
+        return self._shared[probe.helper]
 
     def _await(self, processes: Sequence[ProbeProcess]) -> None:
         """Wait for all answers, at most `GRACE_SECONDS`."""

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stepwatch.agent import probes as probe_package
@@ -23,6 +23,8 @@ from .recipe import recipe_of
 
 logger = logging.getLogger(__name__)
 
+SHARED = "shared"
+"""Name of a process with several probes."""
 READY_SECONDS = 10.0
 """Seconds that the first reading waits for the interpreter to start, usually 0.3 s."""
 _END_SECONDS = 1.0
@@ -37,7 +39,7 @@ class Starter:
 
     def __init__(self, clock: Clock) -> None:
         self.crashes: dict[tuple[str, str], int] = {}
-        """How many processes another party's signal has ended, by probe and signal name.
+        """How many processes another party's signal has ended, by probe (or `SHARED`) and signal.
 
         Another thread reads it: replace, never mutate.
         """
@@ -70,21 +72,21 @@ class Starter:
                 "probes begin late: their process is not ready after %g s", READY_SECONDS
             )
 
-    def start(self, probe: Probe, descriptor: int) -> int:
-        """Request a process that serves `probe` on the socket `descriptor`, and return its number.
+    def start(self, probes: Sequence[Probe], descriptors: Sequence[int]) -> int:
+        """Request a process that serves probes, each on its socket, and return its number.
 
         Raises:
             OSError: the request cannot be sent now.
-            TypeError: the probe cannot be built in another process.
+            TypeError: a probe cannot be built in another process.
         """
-        recipe = recipe_of(probe)
+        recipes = [recipe_of(probe) for probe in probes]
         if self._control is None:
             self._begin()
         assert self._control is not None
         self._newest += 1
-        question = json.dumps({"start": self._newest, "probe": recipe}).encode()
-        socket.send_fds(self._control, [question], [descriptor])
-        self._names[self._newest] = probe.name
+        question = json.dumps({"start": self._newest, "probes": recipes}).encode()
+        socket.send_fds(self._control, [question], [*descriptors])
+        self._names[self._newest] = probes[0].name if len(probes) == 1 else SHARED
         return self._newest
 
     def has_started(self, number: int) -> bool:

@@ -91,10 +91,11 @@ class Probe(ABC):
     `name` is a metric label, `kind` the rows' record kind. `expendable` says whether a full spool
     may drop the rows.
 
-    An isolated probe runs in its own process: its state stays there, and `close` is called there.
+    An isolated probe runs in another process: its state stays there, and `close` is called there.
     It is built again there, so its constructor arguments are paths, numbers, texts, the clock or
-    the context's `rank_processes`. A read beyond `deadline_seconds` makes the reading unknown, and
-    the process is killed. A process's first read may take `first_seconds`. A probe needs no
+    the context's `rank_processes`. A read beyond `deadline_seconds` makes the reading unknown; the
+    next one runs in a process of the probe's own, which is killed if it is late. A process's first
+    read may take `first_seconds`. A probe needs no
     isolation if it reads only this process's memory and files that never block.
     """
 
@@ -102,6 +103,9 @@ class Probe(ABC):
     kind: ClassVar[Kind]
     expendable: ClassVar[bool] = True
     isolated: ClassVar[bool] = True
+    helper: ClassVar[str] = "kernel"
+    """Probes with one helper share a process, until a read fails: those that read the kernel's
+    files, and those that call a driver's library, which may crash."""
     deadline_seconds: ClassVar[float] = 5.0
     first_seconds: ClassVar[float] = 10.0
     yields_to: ClassVar[str] = ""

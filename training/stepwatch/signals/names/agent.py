@@ -175,7 +175,7 @@ PROBE_UNKNOWN = Metric(
 PROBE_CRASHES = Metric(
     "stepwatch_agent_probe_crashes_total",
     _C,
-    "Times the process of a probe was ended by a signal that the agent did not send.",
+    "Times the process of a probe (shared: of several) was ended by a signal not of the agent.",
     (NODE, "probe", "signal"),
 )
 NODE_FACTS = Metric(

@@ -23,6 +23,7 @@ class GpmProbe(Probe):
     """Take one sample per device and read; values are means since the previous read."""
 
     name = "gpm"
+    helper = "driver"
     kind = Kind.DEVICE
     expendable = False
     # Longer than nvml's: a stuck driver times out there first, which gives one fault instead of

@@ -30,6 +30,7 @@ class NvmlProbe(Probe):
     """Read this node's devices; `library` is the pynvml module, imported by default."""
 
     name = "nvml"
+    helper = "driver"
     kind = Kind.DEVICE
     expendable = False
     deadline_seconds = 10.0  # healthy drivers answer in milliseconds, busy ones in a second or two
