@@ -46,6 +46,15 @@ def test_an_unknown_core_is_named_in_one_line() -> None:
     core, lines = run(SHOW, STEPWATCH_CORE="rust")
     assert core == ("native" if BUILT.exists() else "python")
     assert len(lines) == 1 and "STEPWATCH_CORE=rust is neither native nor python" in lines[0]
+    assert lines[0].endswith("it is ignored")
+
+
+def test_the_plain_core_runs_on_a_free_threaded_python() -> None:
+    free_threaded = "import sys; sys.abiflags = 't'; " + SHOW
+    assert run(free_threaded, STEPWATCH_CORE="") == ("python", [])
+    core, lines = run(free_threaded, STEPWATCH_CORE="native")
+    assert core == "python"
+    assert len(lines) == 1 and "needs an interpreter lock" in lines[0]
 
 
 def copy_of_the_hooks(folder: Path) -> Path:
@@ -73,6 +82,15 @@ def test_a_core_that_does_not_load_falls_back_with_one_line(
     core, lines = run(SHOW, PYTHONPATH=str(tmp_path), STEPWATCH_CORE="native")
     assert core == "python"
     assert len(lines) == 1 and lines[0].endswith("the hooks run as plain Python"), lines
+
+
+def test_a_folder_that_cannot_be_written_is_named_without_a_traceback(tmp_path: Path) -> None:
+    folder = copy_of_the_hooks(tmp_path)
+    (folder / BUILT.name).mkdir()
+    words = [sys.executable, str(folder / "compile.py")]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("the compiled core is not built: "), ran.stderr
 
 
 @built

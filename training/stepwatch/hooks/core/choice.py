@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import time
 from types import ModuleType
 from typing import Any
@@ -33,7 +34,11 @@ def load() -> ModuleType | None:
     if wanted == PYTHON:
         return None
     if wanted not in ("", NATIVE):
-        _warn(f"{ENV_CORE}={wanted} is neither {NATIVE} nor {PYTHON}")
+        _warn(f"{ENV_CORE}={wanted} is neither {NATIVE} nor {PYTHON}", "it is ignored")
+    if "t" in sys.abiflags:  # objects of a free-threaded Python have another layout
+        if wanted == NATIVE:
+            _warn("the compiled core needs an interpreter lock")
+        return None
     try:
         core = importlib.import_module("stepwatch.hooks.core._native")
         if expected_layout() != core.LAYOUT:
@@ -43,7 +48,7 @@ def load() -> ModuleType | None:
         if wanted == NATIVE:
             _warn("no compiled core was built")
         return None
-    except (ImportError, AttributeError, TypeError) as error:
+    except (ImportError, AttributeError, TypeError, SystemError) as error:
         _warn(f"the compiled core does not load ({error})")
         return None
     return core
@@ -82,5 +87,5 @@ def expected_layout() -> dict[str, Any]:
     }
 
 
-def _warn(reason: str) -> None:
-    logger.warning("stepwatch: %s: the hooks run as plain Python", plain_line(reason))
+def _warn(reason: str, effect: str = "the hooks run as plain Python") -> None:
+    logger.warning("stepwatch: %s: %s", plain_line(reason), effect)

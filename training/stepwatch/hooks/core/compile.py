@@ -20,17 +20,25 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 BUILT = FOLDER / "_native.abi3.so"
 STAMP = FOLDER / "_native.sources"
-"""The digest of the sources from which `BUILT` was made."""
-_FLAGS = ["-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing"]
+"""The digest of the sources and the machine for which `BUILT` was made."""
+_FLAGS = ["-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing", "-fwrapv"]
 
 
 def build() -> Path:
     """Return the compiled core, built again if its sources have changed.
 
     Raises:
-        RuntimeError: there is no compiler, no header or no suitable interpreter; an earlier core is
-            removed then, because it may differ from the sources.
+        RuntimeError: there is no compiler, no header or no suitable interpreter, or the folder
+            cannot be written; an earlier core is removed where possible, because it may differ
+            from the sources.
     """
+    try:
+        return _build()
+    except OSError as error:
+        raise RuntimeError(str(error)) from error
+
+
+def _build() -> Path:
     digest = _digest()
     if BUILT.exists() and STAMP.exists() and STAMP.read_text() == digest:
         return BUILT
@@ -81,7 +89,7 @@ def _sources() -> list[Path]:
 
 
 def _digest() -> str:
-    digest = hashlib.sha256(" ".join(_FLAGS).encode())
+    digest = hashlib.sha256(" ".join([*_FLAGS, platform.machine()]).encode())
     for path in _sources():
         digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -179,6 +179,13 @@ typedef struct {
 int end_step(Step *step, long long flags);
 int is_true(PyObject *owner, PyObject *name);
 
+/* attributes.c */
+void replace(PyObject **place, PyObject *value);
+PyObject *get_object(PyObject *self, void *offset);
+int set_object(PyObject *self, PyObject *value, void *offset);
+#define OBJECT(name, type, field, doc) \
+    {name, get_object, set_object, doc, (void *)offsetof(type, field)}
+
 void free_object(PyObject *self);
 PyObject *totals_list(const int64_t *totals);
 

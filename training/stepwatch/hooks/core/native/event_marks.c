@@ -59,6 +59,8 @@ static int ask(EventMarks *marks, int64_t now)
     if (size <= 0)
         return (int)size;
     int64_t moment = PyLong_AsLongLong(PyList_GetItem(marks->moments, size - 1));
+    if (moment == -1 && PyErr_Occurred())
+        return -1;
     if (now - moment <= ASKED_AFTER_NS)
         return 0;
     PyObject *event = PyList_GetItem(marks->events, PyList_Size(marks->events) - 1);
@@ -101,7 +103,9 @@ static PyObject *enqueue(EventMarks *marks, int64_t now, int *failed)
             return NULL;
         }
     }
-    PyObject *result = PyObject_CallMethodObjArgs(event, name_record, marks->stream, NULL);
+    PyObject *stream = Py_NewRef(marks->stream); /* the call may replace it */
+    PyObject *result = PyObject_CallMethodObjArgs(event, name_record, stream, NULL);
+    Py_DECREF(stream);
     Py_XDECREF(result);
     if (result == NULL || ask(marks, now) != 0) {
         Py_DECREF(event);
@@ -162,7 +166,10 @@ static int add_count(PyObject *counts, PyObject *key)
     PyObject *count = PyDict_GetItemWithError(counts, key);
     if (count == NULL && PyErr_Occurred())
         return -1;
-    PyObject *more = PyLong_FromLongLong(count == NULL ? 1 : PyLong_AsLongLong(count) + 1);
+    int64_t calls = count == NULL ? 0 : PyLong_AsLongLong(count);
+    if (calls == -1 && PyErr_Occurred())
+        return -1;
+    PyObject *more = PyLong_FromLongLong(calls + 1);
     int failed = more == NULL ? -1 : PyDict_SetItem(counts, key, more);
     Py_XDECREF(more);
     return failed;

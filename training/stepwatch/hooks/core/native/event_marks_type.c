@@ -21,27 +21,19 @@ failed:
     return NULL;
 }
 
-static void replace(PyObject **place, PyObject *value)
-{
-    PyObject *previous = *place;
-    *place = value;
-    Py_XDECREF(previous);
-}
-
 static int marks_init(EventMarks *self, PyObject *args, PyObject *Py_UNUSED(keywords))
 {
     PyObject *backend, *free, *make, *clock;
     if (!PyArg_ParseTuple(args, "OO!OO", &backend, &PyList_Type, &free, &make, &clock))
         return -1;
     PyObject *capturing = PyObject_GetAttrString(backend, "is_capturing");
-    PyObject *key = PyObject_GetAttrString(backend, "stream_key");
+    PyObject *key = capturing == NULL ? NULL : PyObject_GetAttrString(backend, "stream_key");
     if (key == Py_None) {
         Py_DECREF(key);
         key = PyObject_GetAttrString(backend, "current_stream");
     }
-    if (capturing == NULL || key == NULL) {
+    if (key == NULL) {
         Py_XDECREF(capturing);
-        Py_XDECREF(key);
         return -1;
     }
     self->captures = capturing != Py_None;
@@ -74,6 +66,17 @@ static int marks_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->free);
     Py_VISIT(self->counts);
     Py_VISIT(self->passed_ns);
+    return 0;
+}
+
+/* C calls these without a check, so a cycle is broken with None. */
+static int marks_clear(PyObject *object)
+{
+    EventMarks *self = (EventMarks *)object;
+    PyObject **held[] = {&self->stream, &self->key, &self->is_capturing, &self->stream_key,
+        &self->make, &self->clock};
+    for (size_t place = 0; place < sizeof held / sizeof *held; place++)
+        replace(held[place], Py_NewRef(Py_None));
     return 0;
 }
 
@@ -128,7 +131,6 @@ static PyObject *leave_collective(EventMarks *self, PyObject *const *args, Py_ss
 #define FAST(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
 static PyMethodDef marks_methods[]
     = {FAST(mark), FAST(back_to), FAST(enter_collective), FAST(leave_collective), {NULL}};
-#define OBJECT(name, field) {name, T_OBJECT, offsetof(EventMarks, field), 0, NULL}
 #define NUMBER(name, field) {name, T_LONGLONG, offsetof(EventMarks, field), 0, NULL}
 
 /* A list or dict that the C code reads without a check: another type is refused. */
@@ -140,23 +142,19 @@ static int set_checked(EventMarks *self, PyObject *value, void *closure)
         PyErr_SetString(PyExc_TypeError, is_dict ? "it is a dict" : "it is a list");
         return -1;
     }
-    replace((PyObject **)((char *)self + offset), Py_NewRef(value));
-    return 0;
-}
-
-static PyObject *get_checked(EventMarks *self, void *closure)
-{
-    return Py_NewRef(*(PyObject **)((char *)self + (intptr_t)closure));
+    return set_object((PyObject *)self, value, closure);
 }
 
 #define CHECKED(name, field) \
-    {name, (getter)get_checked, (setter)set_checked, NULL, (void *)offsetof(EventMarks, field)}
+    {name, get_object, (setter)set_checked, NULL, (void *)offsetof(EventMarks, field)}
 static PyGetSetDef marks_getset[] = {CHECKED("_events", events), CHECKED("_moments", moments),
     CHECKED("_buckets", buckets), CHECKED("_keys", keys), CHECKED("_free", free),
-    CHECKED("_counts", counts), CHECKED("passed_ns", passed_ns), {NULL}};
-static PyMemberDef marks_members[] = {OBJECT("stream", stream), OBJECT("_key", key),
-    OBJECT("is_capturing", is_capturing), OBJECT("_stream_key", stream_key),
-    OBJECT("_make", make), OBJECT("clock", clock), NUMBER("inferred", inferred),
+    CHECKED("_counts", counts), CHECKED("passed_ns", passed_ns),
+    OBJECT("stream", EventMarks, stream, NULL), OBJECT("_key", EventMarks, key, NULL),
+    OBJECT("is_capturing", EventMarks, is_capturing, NULL),
+    OBJECT("_stream_key", EventMarks, stream_key, NULL), OBJECT("_make", EventMarks, make, NULL),
+    OBJECT("clock", EventMarks, clock, NULL), {NULL}};
+static PyMemberDef marks_members[] = {NUMBER("inferred", inferred),
     NUMBER("_merged_until", merged_until), NUMBER("_flags", flags), NUMBER("_stride", stride),
     NUMBER("_turn", turn), {"active", T_BOOL, offsetof(EventMarks, active), 0, NULL},
     {"_captures", T_BOOL, offsetof(EventMarks, captures), 0, NULL},
@@ -167,6 +165,7 @@ static PyType_Slot marks_slots[] = {
     {Py_tp_init, marks_init},
     {Py_tp_dealloc, marks_dealloc},
     {Py_tp_traverse, marks_traverse},
+    {Py_tp_clear, marks_clear},
     {Py_tp_methods, marks_methods},
     {Py_tp_members, marks_members},
     {Py_tp_getset, marks_getset},

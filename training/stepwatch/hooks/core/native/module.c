@@ -15,13 +15,6 @@ static int make_names(void)
     return 0;
 }
 
-static void set(PyObject **place, PyObject *value)
-{
-    PyObject *previous = *place;
-    *place = Py_NewRef(value);
-    Py_XDECREF(previous);
-}
-
 /* use(Step, TimedCall, monotonic_ns, unknown, failures, never): the plain core's classes and values. */
 static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -29,12 +22,14 @@ static PyObject *use(PyObject *Py_UNUSED(module), PyObject *args)
     if (!PyArg_ParseTuple(args, "OOOOO!O", &step, &call, &clock, &unknown, &PyTuple_Type,
             &classes, &function))
         return NULL;
-    set(&plain_step, step);
-    set(&plain_call, call);
-    set(&monotonic_ns, clock);
-    set(&unknown_float, unknown);
-    set(&failures, classes);
-    set(&never, function);
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        PyErr_SetString(PyExc_ImportError, "it runs in the main interpreter only");
+        return NULL;
+    }
+    PyObject **places[] = {&plain_step, &plain_call, &monotonic_ns, &unknown_float, &failures, &never};
+    PyObject *values[] = {step, call, clock, unknown, classes, function};
+    for (size_t place = 0; place < sizeof places / sizeof *places; place++)
+        replace(places[place], Py_NewRef(values[place]));
     Py_RETURN_NONE;
 }
 
@@ -81,6 +76,9 @@ PyMODINIT_FUNC PyInit__native(void)
         PyErr_SetString(PyExc_ImportError, "it is for little-endian machines");
         return NULL;
     }
+    PyObject **places[] = {&plain_step, &plain_call, &monotonic_ns, &unknown_float, &failures, &never};
+    for (size_t place = 0; place < sizeof places / sizeof *places; place++)
+        replace(places[place], Py_NewRef(Py_None)); /* until `use` */
     make_checksums();
     PyObject *module = PyModule_Create(&definition), *facts = NULL;
     if (module == NULL || make_names() != 0 || (facts = layout()) == NULL

@@ -74,16 +74,16 @@ int append_packed(Slots *slots, unsigned char *slot)
 /* Pack through the record kind's `struct.Struct`, and store it. */
 int append_record(Slots *slots, long kind, PyObject *record)
 {
-    PyObject *key = NULL, *head = NULL, *fields = NULL, *packed = NULL;
+    PyObject *key = NULL, *pack = NULL, *head = NULL, *fields = NULL, *packed = NULL;
     int failed = -1;
     if ((key = PyLong_FromLong(kind)) == NULL)
         goto out;
-    PyObject *pack = PyDict_GetItemWithError(slots->packers, key);
-    if (pack == NULL) {
+    if ((pack = PyDict_GetItemWithError(slots->packers, key)) == NULL) {
         if (!PyErr_Occurred())
             PyErr_SetObject(PyExc_KeyError, key);
         goto out;
     }
+    Py_INCREF(pack);
     if ((head = Py_BuildValue("(KOi)", slots->written + 1, key, 0)) == NULL
         || (fields = PySequence_Concat(head, record)) == NULL
         || (packed = PyObject_Call(pack, fields, NULL)) == NULL)
@@ -101,6 +101,7 @@ int append_record(Slots *slots, long kind, PyObject *record)
     failed = append_packed(slots, slot);
 out:
     Py_XDECREF(key);
+    Py_XDECREF(pack);
     Py_XDECREF(head);
     Py_XDECREF(fields);
     Py_XDECREF(packed);
@@ -122,6 +123,10 @@ static PyObject *slots_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUS
     if (capacity == 0 || (uint64_t)self->memory.len / SLOT_BYTES < capacity
         || (uint64_t)self->memory.len < HEADER_BYTES + capacity * SLOT_BYTES) {
         PyErr_SetString(PyExc_ValueError, "the memory is smaller than its slots");
+        goto failed;
+    }
+    if ((uintptr_t)self->memory.buf % sizeof *self->words) {
+        PyErr_SetString(PyExc_ValueError, "the memory does not begin at a whole word");
         goto failed;
     }
     self->capacity = capacity;

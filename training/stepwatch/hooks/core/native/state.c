@@ -25,6 +25,16 @@ static PyObject *state_new(PyTypeObject *type, PyObject *Py_UNUSED(args), PyObje
     return (PyObject *)self;
 }
 
+static int state_clear(PyObject *object)
+{
+    State *self = (State *)object;
+    Py_CLEAR(self->ring);
+    Py_CLEAR(self->timeline);
+    Py_CLEAR(self->thread);
+    Py_CLEAR(self->drain_completions);
+    return 0;
+}
+
 static void state_dealloc(PyObject *object)
 {
     State *self = (State *)object;
@@ -50,6 +60,7 @@ static PyType_Slot state_slots[] = {
     {Py_tp_new, state_new},
     {Py_tp_dealloc, state_dealloc},
     {Py_tp_traverse, state_traverse},
+    {Py_tp_clear, state_clear},
     {Py_tp_members, state_members},
     {0, NULL},
 };

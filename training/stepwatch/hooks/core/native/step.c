@@ -13,9 +13,9 @@ static PyObject *step_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSE
     self->loss = Py_NewRef(unknown_float);
     self->grad_norm = Py_NewRef(unknown_float);
     self->tokens = PyLong_FromLong(0);
-    PyObject *instruments = PyObject_GetAttrString(steps, "instruments");
-    PyObject *phases = PyObject_GetAttrString(steps, "phases"), *pauses = NULL;
-    if (instruments == NULL || phases == NULL
+    PyObject *instruments = NULL, *phases = NULL, *pauses = NULL;
+    if (self->tokens == NULL || (instruments = PyObject_GetAttrString(steps, "instruments")) == NULL
+        || (phases = PyObject_GetAttrString(steps, "phases")) == NULL
         || (self->recorder = (State *)PyObject_GetAttrString(steps, "recorder")) == NULL
         || (self->guard = PyObject_GetAttrString(steps, "guard")) == NULL
         || (self->by_name = PyObject_GetAttrString(phases, "by_name")) == NULL
@@ -110,6 +110,9 @@ static PyObject *step_phase(Step *self, PyObject *name)
     PyObject *context = PyDict_GetItemWithError(self->by_name, name);
     if (context != NULL)
         return Py_NewRef(context);
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_TypeError)
+        && !PyErr_ExceptionMatches(PyExc_KeyError))
+        return NULL;
     PyErr_Clear();
     return PyObject_CallMethod(plain_step, "phase", "OO", (PyObject *)self, name);
 }
@@ -121,13 +124,6 @@ static int is_number(PyObject *value)
         return 1;
     double number = PyFloat_CheckExact(value) ? PyFloat_AsDouble(value) : 1e39;
     return -1e38 < number && number < 1e38;
-}
-
-static void set(PyObject **place, PyObject *value)
-{
-    PyObject *previous = *place;
-    *place = Py_NewRef(value);
-    Py_DECREF(previous);
 }
 
 static PyObject *step_record(
@@ -151,9 +147,9 @@ static PyObject *step_record(
     }
     if (plain) {
         if (loss != Py_None)
-            set(&self->loss, loss);
+            replace(&self->loss, Py_NewRef(loss));
         if (grad_norm != Py_None)
-            set(&self->grad_norm, grad_norm);
+            replace(&self->grad_norm, Py_NewRef(grad_norm));
         if (metrics == NULL)
             Py_RETURN_NONE;
         PyObject *done = PyObject_CallMethodObjArgs(self->metrics, name_record, metrics, NULL);
@@ -198,11 +194,14 @@ static PyMemberDef step_members[] = {
     {"_steps", T_OBJECT, offsetof(Step, steps), READONLY, NULL},
     {"_by_name", T_OBJECT, offsetof(Step, by_name), READONLY, NULL},
     {"_evaluation", T_OBJECT, offsetof(Step, evaluation), READONLY, NULL},
-    {"_loss", T_OBJECT, offsetof(Step, loss), 0, NULL},
-    {"_grad_norm", T_OBJECT, offsetof(Step, grad_norm), 0, NULL},
     {"_inside", T_BOOL, offsetof(Step, inside), 0, NULL},
     {"inside", T_BOOL, offsetof(Step, inside), READONLY, "Whether a step is active."},
-    {"tokens", T_OBJECT, offsetof(Step, tokens), 0, "This rank's tokens in the step."},
+    {NULL},
+};
+static PyGetSetDef step_getset[] = {
+    OBJECT("_loss", Step, loss, NULL),
+    OBJECT("_grad_norm", Step, grad_norm, NULL),
+    OBJECT("tokens", Step, tokens, "This rank's tokens in the step."),
     {NULL},
 };
 static PyType_Slot step_slots[] = {
@@ -212,6 +211,7 @@ static PyType_Slot step_slots[] = {
     {Py_tp_traverse, step_traverse},
     {Py_tp_methods, step_methods},
     {Py_tp_members, step_members},
+    {Py_tp_getset, step_getset},
     {0, NULL},
 };
 PyType_Spec step_spec = {"stepwatch.hooks.core._native.Step", sizeof(Step), 0,

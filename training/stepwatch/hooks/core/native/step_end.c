@@ -46,7 +46,7 @@ typedef struct {
 
 static int fits(const Row *row)
 {
-    int fit = row->number <= 0xFFFFFFFFLL && row->now >= 0 && row->duration >= 0
+    int fit = row->number >= 0 && row->number <= 0xFFFFFFFFLL && row->now >= 0 && row->duration >= 0
         && row->flags >= 0 && row->flags <= 0xFFFF && row->microbatches >= 0;
     for (int bucket = 0; bucket < BUCKETS; bucket++)
         fit = fit && row->totals[bucket] >= 0;

@@ -21,24 +21,31 @@ static int call_init(TimedCall *self, PyObject *args, PyObject *Py_UNUSED(keywor
     if (!PyArg_ParseTuple(args, "OOLOUp", &instruments, &inner, &op, &owner, &attribute, &timed))
         return -1;
     PyObject *recorder = PyObject_GetAttrString(instruments, "recorder");
-    if (recorder == NULL || (self->groups = PyObject_GetAttrString(instruments, "groups")) == NULL
-        || (self->numbers = PyObject_GetAttrString(self->groups, "numbers")) == NULL
-        || (self->attachments = PyObject_GetAttrString(recorder, "attachments")) == NULL) {
-        Py_XDECREF(recorder);
-        return -1;
-    }
-    if (!PyObject_TypeCheck(recorder, state_type) || !PyDict_Check(self->numbers)) {
-        Py_DECREF(recorder);
+    PyObject *groups = NULL, *numbers = NULL, *attachments = NULL;
+    if (recorder == NULL || (groups = PyObject_GetAttrString(instruments, "groups")) == NULL
+        || (numbers = PyObject_GetAttrString(groups, "numbers")) == NULL
+        || (attachments = PyObject_GetAttrString(recorder, "attachments")) == NULL)
+        goto failed;
+    if (!PyObject_TypeCheck(recorder, state_type) || !PyDict_Check(numbers)) {
         PyErr_SetString(PyExc_TypeError, "the recorder belongs to another core");
-        return -1;
+        goto failed;
     }
     self->recorder = (State *)recorder;
+    self->groups = groups;
+    self->numbers = numbers;
+    self->attachments = attachments;
     self->inner = Py_NewRef(inner);
     self->owner = Py_NewRef(owner);
     self->attribute = Py_NewRef(attribute);
     self->op = op;
     self->timed = (char)timed;
     return 0;
+failed:
+    Py_XDECREF(recorder);
+    Py_XDECREF(groups);
+    Py_XDECREF(numbers);
+    Py_XDECREF(attachments);
+    return -1;
 }
 
 static int call_traverse(PyObject *object, visitproc visit, void *arg)

@@ -193,7 +193,9 @@ METHOD(timeline_insert_outer)
     long long numbers[2];
     if (read_numbers(args, count_, 2, 2, numbers) != 0 || !is_bucket(numbers[1]))
         return NULL;
-    Py_ssize_t place = numbers[0] < self->depth ? numbers[0] : self->depth;
+    /* A place as `list.insert` has it. */
+    long long place = numbers[0] < 0 ? numbers[0] + self->depth : numbers[0];
+    place = place < 0 ? 0 : place > self->depth ? self->depth : place;
     int64_t since = self->since;
     if (count_to(self, self->bucket, since) != 0) /* one place more, and no time */
         return NULL;

@@ -91,6 +91,8 @@ static int timeline_clear(PyObject *object)
 {
     Timeline *self = (Timeline *)object;
     Py_CLEAR(self->buckets);
+    replace(&self->marks, Py_NewRef(Py_None));
+    replace(&self->ended, Py_NewRef(Py_None));
     return 0;
 }
 
@@ -124,9 +126,13 @@ static PyObject *get_totals(Timeline *self, void *Py_UNUSED(none))
 
 static PyObject *get_stack(Timeline *self, void *Py_UNUSED(none))
 {
-    PyObject *list = PyList_New(self->depth);
-    for (Py_ssize_t place = 0; list != NULL && place < self->depth; place++)
-        PyList_SetItem(list, place, PyLong_FromLong(self->stack[place]));
+    PyObject *list = PyList_New(0); /* a garbage collection may enter and leave phases */
+    for (Py_ssize_t place = 0; list != NULL && place < self->depth; place++) {
+        PyObject *value = PyLong_FromLong(self->stack[place]);
+        if (value == NULL || PyList_Append(list, value) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(value);
+    }
     return list;
 }
 
@@ -135,10 +141,12 @@ static PyObject *get_collectives(Timeline *self, void *Py_UNUSED(none))
     PyObject *totals = PyDict_New();
     for (Py_ssize_t place = 0; totals != NULL && place < self->operations; place++) {
         CollectiveTotals *value = self->collectives[place];
+        Py_INCREF((PyObject *)value); /* a garbage collection may end the step */
         PyObject *key
             = Py_BuildValue("(KL)", (unsigned long long)value->group, (long long)value->op);
         if (key == NULL || PyDict_SetItem(totals, key, (PyObject *)value) != 0)
             Py_CLEAR(totals);
+        Py_DECREF((PyObject *)value);
         Py_XDECREF(key);
     }
     return totals;
@@ -149,6 +157,8 @@ static PyGetSetDef timeline_getset[] = {
     {"totals", (getter)get_totals, NULL, "A copy of the current step's ns by bucket.", NULL},
     {"stack", (getter)get_stack, NULL, "A copy of the buckets that were entered.", NULL},
     {"collectives", (getter)get_collectives, NULL, "A copy: totals by (group, op).", NULL},
+    OBJECT("marks", Timeline, marks, "The boundaries on a device, or None."),
+    OBJECT("ended", Timeline, ended, "Called at the end of each step, or None."),
     {NULL},
 };
 static PyMemberDef timeline_members[] = {
@@ -160,8 +170,6 @@ static PyMemberDef timeline_members[] = {
     {"buckets", T_OBJECT_EX, offsetof(Timeline, buckets), READONLY, NULL},
     {"clock", T_OBJECT_EX, offsetof(Timeline, clock), READONLY, NULL},
     {"misuse", T_OBJECT_EX, offsetof(Timeline, misuse), READONLY, NULL},
-    {"marks", T_OBJECT, offsetof(Timeline, marks), 0, NULL},
-    {"ended", T_OBJECT, offsetof(Timeline, ended), 0, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Timeline, weak_references), READONLY, NULL},
     {NULL},
 };
