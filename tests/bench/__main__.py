@@ -40,6 +40,7 @@ from . import (
     streams,
     tabs,
     trainer,
+    verbs,
 )
 from .result import Result
 
@@ -64,6 +65,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Result]]] = {
     "detection": detection.measure,
     "breakdown": breakdown.measure,
     "verify": checkpoint.measure,
+    "verbs": verbs.measure,
     "demo": demo.measure,
     "trainer": trainer.measure,
     "peers": peers.measure,
