@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.collector.runtime.pace import PATIENCE, AskedPace
+from stepwatch.collector.runtime.pace import LATE_ROUNDS, PATIENCE, AskedPace
 from stepwatch.signals.pacing import MOST_ASKED_SECONDS
 
 
@@ -23,12 +23,19 @@ def test_nothing_is_asked_while_evaluations_are_in_time() -> None:
 
 
 def test_the_interval_doubles_while_evaluations_are_late_up_to_the_bound() -> None:
-    assert requested_paces(AskedPace(), 3.0, 3.0, 3.0, 3.0, 1.0) == [2.0, 4.0, 8.0, 10.0, 10.0]
+    paces = requested_paces(AskedPace(), *[3.0] * (5 * LATE_ROUNDS), 1.0)
+    assert paces[LATE_ROUNDS - 1 :: LATE_ROUNDS] == [2.0, 4.0, 8.0, 10.0, 10.0]
+    assert paces[-1] == 10.0
+
+
+def test_fewer_late_evaluations_ask_for_nothing() -> None:
+    rounds = [*[3.0] * (LATE_ROUNDS - 1), 1.0] * 20
+    assert set(requested_paces(AskedPace(), *rounds)) == {0.0}
 
 
 def test_it_is_taken_back_step_by_step_once_evaluations_are_in_time_for_a_while() -> None:
     pace = AskedPace()
-    requested_paces(pace, 3.0, 3.0)
+    requested_paces(pace, *[3.0] * (2 * LATE_ROUNDS))
     paces = requested_paces(pace, *[0.1] * (2 * PATIENCE))
     assert paces == [4.0] * (PATIENCE - 1) + [2.0] * PATIENCE + [0.0]
 

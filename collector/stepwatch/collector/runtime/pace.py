@@ -11,6 +11,8 @@ LATE_SECONDS = 2.0
 """Evaluation time beyond which a longer flush interval costs less delay."""
 IN_TIME_SECONDS = 0.5
 """Evaluation time below which there is room for more segments."""
+LATE_ROUNDS = 3
+"""Late evaluations in a row that double the interval: many new jobs are late once or twice."""
 PATIENCE = 30
 """Number of fast evaluations before agents may flush more often again.
 
@@ -22,18 +24,20 @@ FIRST_SECONDS = 2.0
 class AskedPace:
     """The flush interval in `seconds` that every agent is asked for; 0 asks for nothing.
 
-    It doubles with every late evaluation, from `FIRST_SECONDS` up to `MOST_ASKED_SECONDS`, and
-    halves after `PATIENCE` evaluations in time.
+    It doubles after `LATE_ROUNDS` late evaluations, from `FIRST_SECONDS` up to
+    `MOST_ASKED_SECONDS`, and halves after `PATIENCE` evaluations in time.
     """
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._in_time = 0
+        self._in_time = self._late = 0
 
     def evaluated(self, seconds: float) -> None:
         """Record the duration of an evaluation over all jobs."""
         self._in_time = self._in_time + 1 if seconds < IN_TIME_SECONDS else 0
-        if seconds > LATE_SECONDS:
+        self._late = self._late + 1 if seconds > LATE_SECONDS else 0
+        if self._late >= LATE_ROUNDS:
+            self._late = 0
             self.seconds = min(max(2 * self.seconds, FIRST_SECONDS), MOST_ASKED_SECONDS)
         elif self._in_time >= PATIENCE:
             self._in_time = 0
