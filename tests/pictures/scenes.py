@@ -171,5 +171,5 @@ def _small_run(number: int) -> list[Segment]:
     kind = ("pretraining", "finetuning", "evaluation")[number % 3]
     steps = STEPS + MORE_STEPS
     segments = run_segments(steps, 4, SECONDS, excess, slow_from=20, job=f"{kind}-{number:03d}")
-    agent = {Kind.AGENT: make_rows(Kind.AGENT, 1, flush_seconds=5 * SECONDS)}
-    return [item._replace(tables=item.tables | agent) for item in segments]
+    agent = make_rows(Kind.AGENT, 1, flush_seconds=5 * SECONDS)
+    return [item._replace(tables={**item.tables, Kind.AGENT: agent}) for item in segments]
