@@ -12,6 +12,7 @@ from stepwatch.collector.runtime.agenda import (
     Agenda,
     is_event,
 )
+from stepwatch.collector.runtime.pace import IN_TIME_SECONDS, LATE_SECONDS
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.job import LiveJob
 from stepwatch.collector.state.tracker import Received
@@ -25,7 +26,7 @@ class Rounds:
     """Rounds over some jobs, a second apart, whose evaluations take `EVALUATION_SECONDS`."""
 
     def __init__(self, count: int) -> None:
-        self.now = 0.0
+        self.now = self.began = 0.0
         self.agenda = Agenda(lambda: self.now)
         self.jobs = [HeldJob(LiveJob(f"job-{number}")) for number in range(count)]
         self.troubled: set[str] = set()
@@ -34,7 +35,7 @@ class Rounds:
 
     def next(self, seconds: float = MOST_SHARE) -> list[str]:
         """Run a round; return the evaluated jobs in order."""
-        self.now = float(np.ceil(self.now)) + 1.0
+        self.now = self.began = float(np.floor(self.now)) + 1.0
         evaluated = []
         for job in self.agenda.turns(self.jobs, seconds):
             self.now += self.costs.get(job.name, EVALUATION_SECONDS)
@@ -64,7 +65,7 @@ def test_no_job_waits_longer_than_needed_where_there_is_no_time_for_all() -> Non
         np.diff([turn for turn, names in enumerate(per_round) if job.name in names]).max()
         for job in rounds.jobs
     ]
-    assert max(waits) <= QUIET_SECONDS + 1
+    assert max(waits) <= QUIET_SECONDS + 2, "many jobs may be due in one round"
 
 
 def test_jobs_take_turns_in_a_short_time_while_none_waits_long() -> None:
@@ -90,7 +91,7 @@ def test_a_large_job_in_trouble_leaves_time_for_the_quiet_ones() -> None:
     evaluated = [name for _ in range(8) for name in rounds.next()]
     assert set(evaluated) == {job.name for job in rounds.jobs}
     assert evaluated.count("job-0") == 8
-    assert evaluated.count("job-99") >= 4
+    assert evaluated.count("job-99") >= 3
 
 
 def test_a_called_job_is_first_and_all_called_ones_come() -> None:
@@ -112,6 +113,19 @@ def test_the_longest_wait_is_that_of_the_live_job_evaluated_first() -> None:
     for job in rounds.jobs:
         rounds.agenda.forget(job.name)
     assert rounds.agenda.longest_wait() == 0.0
+
+
+def test_turns_within_the_plan_are_not_late() -> None:
+    """Agents are asked to flush less often while rounds are late: planned turns must not ask."""
+    rounds = Rounds(300)  # three seconds of evaluations
+    for _ in range(20):
+        rounds.next()
+        late_seconds = rounds.agenda.late_seconds(rounds.now - rounds.began, MOST_SHARE)
+    assert late_seconds < IN_TIME_SECONDS
+    assert rounds.agenda.longest_wait() > QUIET_SECONDS - 2.0
+    rounds.now += 30.0
+    assert rounds.agenda.late_seconds(0.1, MOST_SHARE) > LATE_SECONDS
+    assert Rounds(1).agenda.late_seconds(3.0, float("inf")) == 3.0
 
 
 def test_events_and_ended_processes_call_a_job_and_steps_do_not() -> None:

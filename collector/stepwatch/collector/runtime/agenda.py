@@ -96,6 +96,17 @@ class Agenda:
         """Return the seconds since the oldest evaluation of a job."""
         return self._clock() - min(self._evaluated_s.values(), default=self._clock())
 
+    def late_seconds(self, spent: float, seconds: float) -> float:
+        """Return by how much the round, or a job's wait, is longer than planned.
+
+        The round took `spent` seconds of `seconds`; without a limit, all of them are late. A job
+        that waits for `QUIET_SECONDS` has its turn within two intervals.
+        """
+        if math.isinf(seconds):
+            return spent
+        planned = QUIET_SECONDS + 2 * seconds / MOST_SHARE
+        return max(spent - seconds, self.longest_wait() - planned)
+
     def forget(self, name: str) -> None:
         """Drop a job that is no longer live."""
         self._evaluated_s.pop(name, None)

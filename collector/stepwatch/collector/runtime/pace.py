@@ -8,9 +8,9 @@ from __future__ import annotations
 from stepwatch.signals.pacing import MOST_ASKED_SECONDS
 
 LATE_SECONDS = 2.0
-"""Evaluation time beyond which a longer flush interval costs less delay."""
+"""Lateness beyond which a longer flush interval costs less delay."""
 IN_TIME_SECONDS = 0.5
-"""Evaluation time below which there is room for more segments."""
+"""Lateness below which there is room for more segments."""
 LATE_ROUNDS = 3
 """Late evaluations in a row that double the interval: many new jobs are late once or twice."""
 PATIENCE = 30
@@ -33,7 +33,7 @@ class AskedPace:
         self._in_time = self._late = 0
 
     def evaluated(self, seconds: float) -> None:
-        """Record the duration of an evaluation over all jobs."""
+        """Record by how many seconds a round of evaluations, or a job's wait, was late."""
         self._in_time = self._in_time + 1 if seconds < IN_TIME_SECONDS else 0
         self._late = self._late + 1 if seconds > LATE_SECONDS else 0
         if self._late >= LATE_ROUNDS:

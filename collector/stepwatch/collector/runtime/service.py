@@ -262,9 +262,9 @@ class Service:
             self.snapshotter.advance(snapshots.BUDGET_SECONDS)
         with self._failing():
             self._surplus.give_back()
-        spent, wait = time.monotonic() - began, self._agenda.longest_wait()
-        self.evaluation_seconds = max(spent, wait)
-        self.asked_pace.evaluated(max(spent, wait - agenda.QUIET_SECONDS))
+        spent = time.monotonic() - began
+        self.evaluation_seconds = max(spent, self._agenda.longest_wait())
+        self.asked_pace.evaluated(self._agenda.late_seconds(spent, seconds))
         self.when_evaluated()
 
     @contextmanager
