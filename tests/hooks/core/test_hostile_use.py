@@ -161,6 +161,19 @@ for _ in range(9):
     raises(TypeError, call.__init__, bad, 1, 1, 1, "x", True)
 assert sys.getrefcount(bad.groups) == before
 """,
+    "tuples as arguments": """
+step.tokens = (5,)
+step.__exit__(None, None, None)
+reader = RingReader(Path(sys.argv[1]) / "0")
+assert reader.read().rows[Kind.STEP]["tokens"].tolist() == [0]
+assert watch.guard.errors == 1
+step.__enter__()
+class Tensor: nbytes = 1
+owner = Bare()
+call = native.TimedCall(watch.instruments, lambda *_: "result", 1, owner, "comm", True)
+assert call(Tensor(), Tensor(), ()) == "result"
+assert watch.guard.errors == 2
+""",
     "a step's number below zero": """
 step.__exit__(None, None, None)
 step.__enter__()

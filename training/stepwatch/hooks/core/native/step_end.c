@@ -34,7 +34,7 @@ static int64_t read_tokens(Step *step, PyObject *given)
         if (!overflow && tokens >= 0 && tokens <= 0xFFFFFFFFLL)
             return tokens;
     }
-    PyObject *value = PyObject_CallMethod(step->steps, "whole_tokens", "O", given);
+    PyObject *value = PyObject_CallMethod(step->steps, "whole_tokens", "(O)", given); /* may be a tuple */
     int64_t tokens = value == NULL ? -1 : PyLong_AsLongLong(value);
     Py_XDECREF(value);
     return tokens;

@@ -102,7 +102,7 @@ static int64_t group_number(TimedCall *self, PyObject *group)
     Py_XINCREF(number);
     Py_XDECREF(key);
     if (number == NULL && !PyErr_Occurred())
-        number = PyObject_CallMethod(self->groups, "number", "O", group);
+        number = PyObject_CallMethod(self->groups, "number", "(O)", group); /* "O" spreads a tuple */
     int64_t value = number == NULL ? -1 : PyLong_AsLongLong(number);
     Py_XDECREF(number);
     return value;
