@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stepwatch.agent.app import Agent
 from stepwatch.agent.options import AgentOptions
 from stepwatch.agent.pace import FlushPace
+from stepwatch.collector.runtime.pace import LATE_ROUNDS
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.trackers.nodes.agents import Agents
 from stepwatch.collector.store import Store
@@ -75,8 +76,8 @@ def test_a_collector_that_falls_behind_is_sent_fewer_segments_until_it_keeps_up(
             return agent.pace.seconds
 
         assert flushed() == 1.0
-        service.asked_pace.evaluated(seconds=5.0)
-        service.asked_pace.evaluated(seconds=5.0)
+        for _ in range(2 * LATE_ROUNDS):
+            service.asked_pace.evaluated(seconds=5.0)
         assert [flushed() for _ in range(4)] == [1.0, 2.0, 4.0, 4.0]
         job_state = service.job("job")
         assert job_state is not None

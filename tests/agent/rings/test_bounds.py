@@ -54,6 +54,7 @@ def forge(folder: Path, number: int, rng: random.Random) -> None:
     path = folder / f"job-{number}" / "0" / str(number)
     ring = RingWriter(path, identity)
     ring.words.release()
+    ring._slots.release()
     ring._map.close()
     data = bytearray(path.read_bytes())
     for offset in range(layout.LIVE_AT, layout.CLOSED_AT, 8):

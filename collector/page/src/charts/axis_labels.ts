@@ -1,8 +1,9 @@
 /** Where an axis has labels, and their words. Pure. */
 import { type AnyAxis, roundTicks, type Span, spanLabel, spanTicks, timeLabel, timeTicks } from "./range";
 
-/** Pixels of a digit, between two labels, and at least for a label. */
+/** Pixels of a digit or letter, of a mark or space, between two labels, and at least for a label. */
 const DIGIT = 7.6;
+const MARK = 4.2;
 const BETWEEN = 8;
 const LEAST_LABEL = 64;
 
@@ -16,6 +17,8 @@ const LABELS: Record<AnyAxis, (value: number, span: Span) => string> = {
 /** Returns the places of labels that fit beside each other, and their words. */
 export function labels(kind: AnyAxis, span: Span, width: number): { at: number; words: string }[] {
   const words = (value: number): string => LABELS[kind](value, span);
-  const space = Math.max(LEAST_LABEL, BETWEEN + DIGIT * words(span.max).length);
-  return TICKS[kind](span, Math.max(2, Math.floor(width / space))).map((at) => ({ at, words: words(at) }));
+  const last = words(span.max);
+  const marks = last.match(/[-:., ]/g)?.length ?? 0;
+  const space = Math.max(LEAST_LABEL, BETWEEN + DIGIT * (last.length - marks) + MARK * marks);
+  return TICKS[kind](span, Math.max(2, width / space)).map((at) => ({ at, words: words(at) }));
 }
