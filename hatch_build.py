@@ -1,4 +1,4 @@
-"""Builds what is not Python into wheels and editable installs: the page and the compiled core."""
+"""Builds the page and the compiled core into wheels and editable installs."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Sent(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Processor seconds of a job-second, what was sent, and seconds from fault to incident."""
+    """Processor seconds of a job-second, the requests, and seconds from fault to incident."""
 
     job_second: float
     sent: Sent

@@ -186,7 +186,7 @@ def test_a_page_that_is_left_open(collector: Process, visitor: Visitor) -> None:
     expect(jobs).to_have_text(["omega"])
     assert visitor.errors == []
     collector.end()
-    expect(page.locator("#failed")).to_contain_text("What is below is old.")
+    expect(page.locator("#failed")).to_contain_text("The list below is old.")
     expect(page.locator("#failed .command")).to_contain_text(f"{collector.url}/healthz")
     collector.start()
     expect(page.locator("#failed")).to_have_count(0)

@@ -100,13 +100,13 @@ function Loading() {
   );
 }
 
-/** Says what the reader can do; what was known before stays below, and is old. */
+/** Says what the reader can do; the former list stays below, and is old. */
 function Failed({ answer }: { answer: Answer<unknown> }) {
   const { failure, at } = answer;
   return (
     <div class="notice stack" role="alert" id="failed">
       <p>
-        {at ? `No new data since ${clock(at / 1000)}` : "No data"}: {failure?.message}.{at > 0 && " What is below is old."}
+        {at ? `No new data since ${clock(at / 1000)}` : "No data"}: {failure?.message}.{at > 0 && " The list below is old."}
       </p>
       {failure?.status === 0 && (
         <>

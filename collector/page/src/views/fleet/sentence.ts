@@ -1,4 +1,4 @@
-/** The sentence above the list: how many jobs need somebody, and which one first. */
+/** The sentence above the list: how many jobs need action, and which one first. */
 import { clock } from "../../words/moments";
 import { counted, percent } from "../../words/quantities";
 import { clauses, type Tone } from "../../words/verdict";

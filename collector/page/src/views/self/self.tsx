@@ -1,4 +1,4 @@
-/** stepwatch itself: what the collector receives, evaluates, stores and serves, and what is wrong with it. */
+/** stepwatch itself: intake, evaluations, store, answers and faults of the collector. */
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Answer } from "../../api/answer";

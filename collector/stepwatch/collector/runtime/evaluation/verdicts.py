@@ -91,7 +91,7 @@ class Verdicts:
     @property
     def has_trouble(self) -> bool:
         """Whether there is a finding or an open incident."""
-        return bool(self.findings) or any(item.state == OPEN for item in self.incidents.values())
+        return bool(self.findings or self.open_incidents())
 
     def open_incidents(self) -> list[Incident]:
         """Return the open incidents."""
