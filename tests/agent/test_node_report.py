@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stepwatch.agent import node_report
-from stepwatch.agent.node_report import NodeReport
+from stepwatch.agent.node_report import FIRST_SECONDS, NodeReport
 from stepwatch.agent.spool import Spool
 from stepwatch.signals import wire
 from stepwatch.signals.clock import NANOSECONDS, ClockPair
@@ -44,8 +44,8 @@ def reporter(tmp_path: Path) -> Reporter:
 
 def test_it_reports_now_and_then_and_at_once_what_is_wrong(reporter: Reporter) -> None:
     assert reporter.segments_at(100.0) == 0, "the probes have not been read yet"
-    assert reporter.segments_at(100.0 + NODE_REPORT_SECONDS - 1) == 0
-    assert reporter.segments_at(100.0 + NODE_REPORT_SECONDS) == 1
+    assert reporter.segments_at(100.0 + FIRST_SECONDS - 1) == 0
+    assert reporter.segments_at(100.0 + FIRST_SECONDS) == 1
     assert Kind.NODE_FACT not in reporter.newest().tables
     assert reporter.segments_at(135.0, facts=2) == 2
     key = reporter.newest().key

@@ -49,6 +49,7 @@ def job_with_incident(camera: Camera, folder: Path) -> None:
     with _demo("--steps", "60", "--hold") as url:
         until("the demo's incident", lambda: _open_incident(url))
         camera.take("runbook", url + runbook.partition("?")[0], "main h1")
+        until("the node's report", lambda: httpx.get(f"{url}/v1/nodes").json()["nodes"])
         camera.take("node", f"{url}/nodes/{incident['node']}", "main table")
         camera.take("nodes", f"{url}/nodes", "main table")
 

@@ -17,6 +17,8 @@ from stepwatch.signals.wire import Rows
 
 logger = logging.getLogger(__name__)
 
+FIRST_SECONDS = 10.0
+"""Seconds from the agent's start to its first report: the probes' first reads take a while."""
 MOST_ROWS = 1024
 """Maximum number of facts that wait for an unwritable spool; the oldest are dropped first."""
 _KEY = AttemptKey(NODE_STREAM, 0)
@@ -47,7 +49,8 @@ class NodeReport:
         Rows that cannot be spooled join the next report.
         """
         if self._reported_ns is None:
-            self._reported_ns = now.monotonic_ns  # the probes' first reads take a while
+            earlier_ns = (NODE_REPORT_SECONDS - FIRST_SECONDS) * NANOSECONDS
+            self._reported_ns = now.monotonic_ns - round(earlier_ns)
         if len(facts):
             self._waiting = np.concatenate([self._waiting, facts])[-MOST_ROWS:]
         is_due = now.monotonic_ns - self._reported_ns >= NODE_REPORT_SECONDS * NANOSECONDS
