@@ -46,6 +46,27 @@ def test_an_agent_that_flushes_rarely_flushes_as_configured() -> None:
     assert followed(pace_of(30.0), 0, 5, 1e9) == [30.0, 30.0, 30.0]
 
 
+def due_polls(pace: FlushPace, alarmed: set[int], polls: int) -> list[int]:
+    """The polls that flush, while a rank raises an alarm at some polls."""
+    flushed, since = [], 0
+    for poll in range(1, polls + 1):
+        since += 1
+        if pace.is_due(since, lambda poll=poll: poll in alarmed):  # type: ignore[misc]
+            flushed.append(poll)
+            since = 0
+    return flushed
+
+
+def test_an_alarm_brings_a_flush_forward_to_the_configured_interval() -> None:
+    pace = pace_of(1.0)
+    followed(pace, 4, 4)
+    assert due_polls(pace, set(), 40) == [16, 32]
+    assert due_polls(pace, {2, 3, 4, 5}, 40) == [4, 20, 36], "none within the configured interval"
+    assert due_polls(pace, set(range(41)), 40) == [4, 20, 24, 40], "one between two regular ones"
+    followed(pace, 0)
+    assert due_polls(pace, set(range(41)), 12) == [4, 8, 12] and not pace.is_early
+
+
 @given(
     own_seconds=st.floats(0.1, 60),
     requested=st.lists(st.floats(min_value=0, allow_infinity=False), max_size=9),
@@ -87,6 +108,29 @@ def test_a_collector_that_falls_behind_is_sent_fewer_segments_until_it_keeps_up(
         assert [flushed() for _ in range(2)] == [4.0, 1.0]
     store.close()
     assert stored_steps(place) == once(1, 7)
+
+
+def test_an_agent_with_an_alarm_is_asked_for_nothing(
+    tmp_path: Path, rank: Rank, make_agent: MakeAgent
+) -> None:
+    store = Store.sqlite(tmp_path / "store.db")
+    service = Service(store)
+    service.asked_pace.seconds = 10.0
+    with serving(make_api(service)) as url:
+        agent = make_agent(url)
+
+        def asked() -> float:
+            rank.steps(1)
+            round_of(agent)
+            agent.relay.drain(give_up)
+            return agent.relay.asked_seconds
+
+        assert [asked() for _ in range(3)] == [10.0] * 3
+        assert agent.pace.is_due(agent.pace.polls - 1, lambda: True)
+        assert asked() == 0.0
+        assert agent.pace.is_due(agent.pace.polls, lambda: False)
+        assert [asked(), agent.pace.seconds] == [0.0, 1.0], "for as long as a verdict takes"
+    store.close()
 
 
 @pytest.mark.parametrize("value", ["", "soon", "nan", "-3", "inf", "1e400", "0"])

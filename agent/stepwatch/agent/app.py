@@ -36,6 +36,7 @@ from stepwatch.agent.rings.process_exits import ProcessExits
 from stepwatch.agent.rings.tail import Position, RingTail, Tail, WatchedRank, watched
 from stepwatch.agent.self_report import self_report
 from stepwatch.agent.spool import Spool
+from stepwatch.agent.stalls.alarm import Alarm
 from stepwatch.agent.stalls.inspector import StallInspector
 from stepwatch.agent.stalls.stack import find_py_spy
 from stepwatch.agent.supervision import SupervisedThread
@@ -114,6 +115,7 @@ class Agent:
         self.exits = ProcessExits(self.clock)
         self.ended_ranks = EndedRanks(self.exits.exit_of)
         self.stalls = StallInspector(self.clock, find_py_spy())
+        self.alarm = Alarm(self.stalls.usual_seconds)
         self.checkpoints = self._job_checkpoints()
         client = make_client(options)
         self.relay = Relay(self.spool, client, clock=self.clock)
@@ -144,7 +146,7 @@ class Agent:
             self.announcement.update()
             self.poll()
             polls += 1
-            if polls >= self.pace.polls:
+            if self.pace.is_due(polls, self._is_alarmed):
                 polls = 0
                 self.flush()
         try:
@@ -234,7 +236,14 @@ class Agent:
         self.stalls.forget(set(attempts), {identity.ring_id for identity in self.tail.identities()})
         with self.errors.survived("let rings of ended ranks go"):
             self.tail.forget_missing(self.clock.monotonic_ns())
+        self.alarm.flushed(self.tail.followed, self.exits)
         self.sender.wake()
+
+    def _is_alarmed(self) -> bool:
+        with self.errors.survived("look for late ranks"):
+            now = self.clock.monotonic_ns()
+            return self.alarm.is_raised(self.tail.followed, self.exits, now)
+        return False
 
     def _after_drain(self) -> None:
         self.announcement.incidents.ask()

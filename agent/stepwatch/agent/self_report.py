@@ -26,6 +26,7 @@ def self_report(options: AgentOptions, pace: FlushPace, spool: Spool, now: Clock
     row = rows[0]
     row["rank"], row["time_ns"] = UNKNOWN_RANK, now.monotonic_ns
     row["flush_seconds"] = pace.seconds
+    row["early"] = pace.is_early
     row["poll_seconds"] = options.poll_seconds
     row["spool_bytes"] = spool.waiting_bytes + spool.held_bytes
     row["dropped_segments"] = min(spool.dropped, _MOST)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -201,3 +203,30 @@ def test_nodes_flush_less_often_while_they_are_asked_and_lose_nothing() -> None:
     assert flush_seconds[:4] == [4.0, 7.0, 7.0, 7.0]
     gaps = np.diff([segment.clock.monotonic_ns for segment in node_segments])[:-1] / NANOSECONDS
     assert np.allclose(gaps, flush_seconds[1:-1], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "words", ["slow-compute:rank=1,step=6", "hang:rank=1,step=6", "kill:rank=1,step=6"]
+)
+def test_a_fault_brings_a_flush_forward_while_a_longer_interval_is_asked(words: str) -> None:
+    plan = plan_with(words, ranks=4, nodes=1, steps=40, step_seconds=1.0)
+    fleet = Fleet(plan, EPOCH_NS, 1)
+    fleet.asked_seconds = 10.0
+    moments, early = [0.0], []
+    for flush in fleet.flushes():
+        tables = wire.decode(next(iter(wire.split(flush.segments[0])))).tables
+        early.append(int(tables[Kind.AGENT]["early"][0]))
+        moments.append(flush.true_ns / NANOSECONDS)
+        if len(moments) > 8:
+            break
+    (began,) = fleet.began_ns.values()
+    first = moments[1 + early.index(1)]
+    assert 0.0 < first - began / NANOSECONDS <= 3.5
+    assert all(sum(pair) <= 1 for pair in pairwise(early))
+
+
+def test_a_healthy_fleet_flushes_at_the_interval_that_is_asked() -> None:
+    fleet = Fleet(plan_with("none", ranks=4, nodes=1, steps=80, step_seconds=1.0), EPOCH_NS, 1)
+    fleet.asked_seconds = 10.0
+    moments = [flush.true_ns / NANOSECONDS for flush in fleet.flushes() if not flush.is_last]
+    assert moments[:8] == [4.0, 12.0, *(22.0 + 10.0 * n for n in range(6))]

@@ -52,7 +52,7 @@ def saved_at(store: Store, clock: HandClock, *cuts: int) -> Service:
         service.receive(body([item]))
         if number in cuts:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(snapshots, "EVERY_SECONDS", 0.0)
+                patch.setattr(snapshots, "LONGEST_SECONDS", 0.0)
                 service.evaluate()
     assert service.snapshotter.counts["saved"] == len(cuts)
     return service
@@ -80,7 +80,10 @@ def test_only_what_came_after_the_snapshot_is_read_again(
     assert differences(job_of(restarted), job_of(original)) == []
 
 
-def test_a_job_is_saved_once_a_minute_while_it_changes(store: Store, clock: HandClock) -> None:
+def test_a_job_is_saved_once_a_minute_while_a_replay_would_take_longer(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "SEGMENT_SECONDS", 1e9)
     service = Service(store, clock)
     service.receive(body(RUN[:5]))
     for _ in range(10):
@@ -92,6 +95,19 @@ def test_a_job_is_saved_once_a_minute_while_it_changes(store: Store, clock: Hand
     service.evaluate()
     service.evaluate()
     assert service.snapshotter.counts["saved"] == 2
+
+
+def test_a_job_with_few_segments_is_saved_each_five_minutes(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "SEGMENT_SECONDS", 1e-12)
+    service, saved = Service(store, clock), []
+    for item in RUN[:8]:
+        service.receive(body([item]))
+        service.evaluate()
+        clock.advance(LATER)
+        saved.append(service.snapshotter.counts["saved"])
+    assert saved == [0, 1, 1, 1, 1, 1, 2, 2], "how long it takes is not known before"
 
 
 def test_a_job_with_many_segments_is_saved_before_its_minute_is_over(
@@ -291,7 +307,7 @@ def test_a_full_disk_keeps_the_snapshots_that_are_there(store: Store, clock: Han
 def test_whatever_is_lost_the_state_is_that_of_the_whole_log(
     seed: int, store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(snapshots, "LONGEST_SECONDS", 0.0)
     service = Service(store, clock)
     for number, (segment, _) in enumerate(History(seed).segments(30)):
         service.receive(body([segment]))

@@ -179,6 +179,11 @@ class Tail:
         """Return the identities in the open rings."""
         return [tail.reader.identity for tail in self._tails.values()]
 
+    @property
+    def followed(self) -> list[RingTail]:
+        """The open rings."""
+        return [*self._tails.values()]
+
     def forget_missing(self, now_ns: int) -> None:
         """Close rings that were removed and fully read, and rings whose rank has ended.
 

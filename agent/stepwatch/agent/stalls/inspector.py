@@ -99,6 +99,11 @@ class StallInspector:
             self._round = None
             del self._asked_ns[key]
 
+    def usual_seconds(self, ring_id: int) -> float:
+        """Return the usual duration of a ring's steps; 0 before the first has ended."""
+        trigger = self._triggers.get(ring_id)
+        return 0.0 if trigger is None else trigger.usual_seconds
+
     def collect(self, key: AttemptKey) -> Tables:
         """Return attempt `key`'s new answers as DIAGNOSIS and FLIGHT tables."""
         with self._lock:

@@ -42,6 +42,11 @@ class StallTrigger:
         """Record a step's duration."""
         self._seconds.append(seconds)
 
+    @property
+    def usual_seconds(self) -> float:
+        """The median of the newest steps' durations; 0 before the first step has ended."""
+        return statistics.median(self._seconds) if self._seconds else 0.0
+
     def is_stalled(self, progress: Progress) -> bool:
         """Return whether the rank made no progress for longer than its step time explains."""
         idle_ns = progress.now_ns - progress.moved_ns
@@ -52,4 +57,4 @@ class StallTrigger:
             return PAUSE_SECONDS
         if not self._seconds:
             return FIRST_STEP_SECONDS
-        return max(LEAST_SECONDS, STEP_MULTIPLE * statistics.median(self._seconds))
+        return max(LEAST_SECONDS, STEP_MULTIPLE * self.usual_seconds)

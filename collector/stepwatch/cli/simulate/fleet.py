@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stepwatch.agent.pace import FlushPace
+from stepwatch.agent.stalls.alarm import LATE_MULTIPLE, LEAST_SECONDS
 from stepwatch.faults.specs import Fault
 from stepwatch.signals import wire
 from stepwatch.signals.arrays import Integers
@@ -28,8 +29,8 @@ NODES_AT_ONCE = 64
 
 The other nodes follow, spread over the interval.
 """
-_POLLS = 8
-"""Polls per flush: only their number matters here."""
+_POLLS = 4
+"""Polls per flush, as of an agent with the default options."""
 
 
 class Flush(NamedTuple):
@@ -85,19 +86,42 @@ class Fleet:
 
     def flushes(self) -> Iterator[Flush]:
         """Yield every flush in time order; each node's last flush reports how its ranks end."""
-        true_ns = flushes = 0
+        true_ns = flushes = interval_ns = 0
         while not self._is_over(true_ns):
             part = flushes % len(self._parts)
             flushes += 1
             if part == 0:
                 self._pace.follow(self.asked_seconds)
-            true_ns += round(self._pace.seconds * NANOSECONDS) // len(self._parts)
+                interval_ns = self._interval_ns(true_ns)
+            true_ns += interval_ns // len(self._parts)
             self._advance(true_ns)
             yield self._flush(part, true_ns)
         self._interrupted |= isinstance(self._model.stopped_by, Hang)
         end = self._last_moment(true_ns)
         for part in range(len(self._parts)):
             yield self._flush(part, end, is_last=True)
+
+    def _interval_ns(self, since_ns: int) -> int:
+        """Return the time from flushes at `since_ns` to the next; an alarm brings them forward."""
+        poll_ns = round(self.plan.flush_seconds / _POLLS * NANOSECONDS)
+
+        def is_alarmed() -> bool:
+            return self._is_alarmed(since_ns, since_ns + polls * poll_ns)
+
+        polls = _POLLS
+        while not self._pace.is_due(polls, is_alarmed):
+            polls += 1
+        return polls * poll_ns
+
+    def _is_alarmed(self, since_ns: int, true_ns: int) -> bool:
+        """Return whether a rank has ended since, or a step takes longer than usual now."""
+        self._advance(true_ns)
+        ends = self._ended.end_ns
+        if ((ends > since_ns) & (ends <= true_ns)).any():
+            return True
+        late_seconds = max(LATE_MULTIPLE * self.plan.step_seconds, LEAST_SECONDS)
+        began_ns = int(self._under_way(true_ns).began.min())
+        return true_ns - began_ns > late_seconds * NANOSECONDS
 
     def _is_over(self, true_ns: int) -> bool:
         """Return whether only the end happens after `true_ns`."""
@@ -172,7 +196,7 @@ class Fleet:
             self.newest_step = min(self._next_step) - 1
             tables |= step_tables(steps, part, plan, self._clocks, self._groups)
         now, stuck = self._under_way(true_ns), self._model.stopped_by
-        tables |= self._observer.tables(part, true_ns, now, self._ended, stuck, self._pace.seconds)
+        tables |= self._observer.tables(part, true_ns, now, self._ended, stuck, self._pace)
         moment = np.array([true_ns])
         ending = self._ending() if is_last else None
         if ending is not None:

@@ -249,7 +249,7 @@ def host_rows(time_ns: Any, noise: np.random.Generator, **columns: Any) -> AnyRo
     )
 
 
-def agent_rows(time_ns: Any, flush_seconds: float) -> AnyRows:
+def agent_rows(time_ns: Any, flush_seconds: float, is_early: bool = False) -> AnyRows:
     """Return the AGENT records of healthy agents, one for each element of `time_ns`."""
     return make_rows(
         Kind.AGENT,
@@ -257,6 +257,7 @@ def agent_rows(time_ns: Any, flush_seconds: float) -> AnyRows:
         rank=UNKNOWN_RANK,
         time_ns=time_ns,
         flush_seconds=flush_seconds,
+        early=is_early,
         poll_seconds=_POLL_SECONDS,
         spool_bytes=0,
         dropped_segments=0,

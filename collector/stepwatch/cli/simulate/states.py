@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stepwatch.agent.pace import FlushPace
 from stepwatch.faults.specs import Fault
 from stepwatch.signals.arrays import Integers
 from stepwatch.signals.clock import NANOSECONDS
@@ -74,7 +75,7 @@ class Observer:
         step: Step,
         ended: Exit,
         stuck: Fault | None,
-        flush_seconds: float,
+        pace: FlushPace,
     ) -> Tables:
         """Return RANK_STATE, HOST, NIC and AGENT rows at `true_ns`, while `step` is under way."""
         now = self._clocks.monotonic(part.nodes, np.array([true_ns]))
@@ -82,7 +83,7 @@ class Observer:
             Kind.RANK_STATE: self._ranks(part, true_ns, step, ended, stuck),
             Kind.HOST: self._hosts(part, now, step),
             Kind.NIC: self._interfaces(part, true_ns, now, step),
-            Kind.AGENT: agent_rows(now[:, None], flush_seconds),
+            Kind.AGENT: agent_rows(now[:, None], pace.seconds, pace.is_early),
         }
 
     def _ranks(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.signals.records import Kind, ProcessState
@@ -22,9 +22,12 @@ MOST_SHARE = 0.7
 SHORT_SHARE = 0.35
 """Share of that time for jobs that wait for less than `QUIET_SECONDS`: 0.25 s of a second."""
 QUIET_SECONDS = 5.0
-"""Longest wait of a job while there is time: half of what a verdict may take."""
-NEWS = 5.0
-"""By how much a job with new segments comes before one without, whose evaluation costs a third."""
+"""Longest wait of a job with new segments while there is time: half of what a verdict may take."""
+NEWS = 2.0
+"""How many times longer a job without new segments may wait.
+
+Its evaluation notices that agents are silent, which takes them three intervals.
+"""
 
 
 def is_event(segment: Segment) -> bool:
@@ -35,8 +38,9 @@ def is_event(segment: Segment) -> bool:
     return not EVENTS.isdisjoint(segment.tables)
 
 
-def _urgency(job: HeldJob, wait: float) -> float:
-    return wait * NEWS if job.cursor.waiting_bytes else wait
+def _planned(job: HeldJob) -> float:
+    """Return the longest wait in seconds that is planned for a job."""
+    return QUIET_SECONDS if job.cursor.waiting_bytes else NEWS * QUIET_SECONDS
 
 
 class Agenda:
@@ -50,6 +54,8 @@ class Agenda:
         self._evaluated_s: dict[str, float] = {}
         self._attentive: set[str] = set()
         self._called: set[str] = set()
+        self._late_s = -math.inf
+        """The longest wait beyond a planned one, when the newest round began."""
         self._lock = threading.Lock()
 
     def call(self, names: Iterable[str]) -> None:
@@ -62,28 +68,36 @@ class Agenda:
         self._evaluated_s[name] = self._clock()
         (self._attentive.add if attentive else self._attentive.discard)(name)
 
-    def turns(self, jobs: Sequence[HeldJob], seconds: float) -> Iterator[HeldJob]:
+    def turns(
+        self, jobs: Sequence[HeldJob], seconds: float, alarmed: Collection[str] = ()
+    ) -> Iterator[HeldJob]:
         """Yield the jobs of a round in their order; the caller evaluates each.
 
-        New and called jobs come in every round. Jobs with trouble come next for at most `seconds`,
-        then the others for as long: neither waits for the other's, however long one evaluation
-        takes. Of two jobs without trouble, one with new segments that waits for 2 s comes before
-        one without that waits for 9 s.
+        New and called jobs come in every round. Jobs with trouble and `alarmed` ones come next for
+        at most `seconds`, then the others for as long: neither waits for the other's, however long
+        one evaluation takes. Of two other jobs, one with new segments that waits for 3 s comes
+        before one without that waits for 5 s.
         """
         now = self._clock()
         with self._lock:
             called, self._called = self._called, set()
-        waits = {job.name: self._wait(job.name, now, called) for job in jobs}
+        urgency: dict[str, float] = {}
+        """Waits beside the planned ones: at 1 a job is due."""
         lanes: tuple[list[HeldJob], ...] = [], [], []
+        self._late_s = -math.inf
         for job in jobs:
-            is_first = math.isinf(waits[job.name])
-            lanes[0 if is_first else 1 if job.name in self._attentive else 2].append(job)
+            wait, planned = self._wait(job.name, now, called), _planned(job)
+            urgency[job.name] = wait / planned
+            is_trouble = job.name in self._attentive or job.name in alarmed
+            lanes[0 if math.isinf(wait) else 1 if is_trouble else 2].append(job)
+            if math.isfinite(wait):
+                self._late_s = max(self._late_s, wait - planned)
         yield from lanes[0]
         for lane in lanes[1:]:
-            lane.sort(key=lambda job: _urgency(job, waits[job.name]), reverse=True)
+            lane.sort(key=lambda job: urgency[job.name], reverse=True)
             began, is_begun = self._clock(), False
             for job in lane:
-                share = 1.0 if waits[job.name] >= QUIET_SECONDS else SHORT_SHARE
+                share = 1.0 if urgency[job.name] >= 1.0 else SHORT_SHARE
                 if not is_begun or self._clock() - began < share * seconds:
                     is_begun = True
                     yield job
@@ -97,15 +111,14 @@ class Agenda:
         return self._clock() - min(self._evaluated_s.values(), default=self._clock())
 
     def late_seconds(self, spent: float, seconds: float) -> float:
-        """Return by how much the round, or a job's wait, is longer than planned.
+        """Return by how much the round, or a job's wait at its beginning, is longer than planned.
 
         The round took `spent` seconds of `seconds`; without a limit, all of them are late. A job
-        that waits for `QUIET_SECONDS` has its turn within two intervals.
+        that waits for its planned time has its turn within two intervals.
         """
         if math.isinf(seconds):
             return spent
-        planned = QUIET_SECONDS + 2 * seconds / MOST_SHARE
-        return max(spent - seconds, self.longest_wait() - planned)
+        return max(spent - seconds, self._late_s - 2 * seconds / MOST_SHARE)
 
     def forget(self, name: str) -> None:
         """Drop a job that is no longer live."""

@@ -16,6 +16,7 @@ from stepwatch.collector.nodes.fleet import FleetReader
 from stepwatch.collector.runtime import agenda, restore, snapshots
 from stepwatch.collector.runtime.agenda import Agenda
 from stepwatch.collector.runtime.answers import Answers, Unfinished
+from stepwatch.collector.runtime.attention import Attention
 from stepwatch.collector.runtime.comparisons import Comparisons
 from stepwatch.collector.runtime.evaluation.evaluator import Evaluator
 from stepwatch.collector.runtime.evaluation.verdicts import OpenIncidents, Verdicts
@@ -105,6 +106,7 @@ class Service:
         self.shared_views = SharedViews(store, self._answers, self.tenancy)
         self._receiving = Outage("store agents' segments")
         self._evaluating = Outage("evaluate jobs")
+        self.attention = Attention()
         self._agenda = Agenda()
         self.when_evaluated: Callable[[], object] = lambda: None
         """Called after each round of evaluations, by its thread."""
@@ -251,7 +253,8 @@ class Service:
             self._restore(restore.BUDGET_SECONDS)
         with self._failing():
             self.restorer.follow(self.state.jobs(), restore.BUDGET_SECONDS)
-        for job in self._agenda.turns(self.state.jobs(), seconds):
+        turns = self._agenda.turns(self.state.jobs(), seconds, self.attention.jobs())
+        for job in turns:
             with self._failing():
                 self._evaluate(job)
         self._forget()
@@ -349,6 +352,7 @@ class Service:
         """Apply newly stored segments; a job that is not live is restored later."""
         received = Received(received_ns / NANOSECONDS, self.clock.monotonic_ns() / NANOSECONDS)
         self._agenda.call({segment.key.job for _, segment in stored if agenda.is_event(segment)})
+        self.attention.note(segment for _, segment in stored)
         self._succession.want(self.state.hand_over(stored, received, source))
 
     def _restore(self, seconds: float) -> bool:

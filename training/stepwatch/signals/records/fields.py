@@ -344,6 +344,8 @@ _BODIES: dict[Kind, list[_Field]] = {
         ("held_segments", "<u4", (1 << 32) - 1),
         ("version", "S24", b""),
         ("ring_free_bytes", "<u8", (1 << 64) - 1),  # in the directory for the node's rings
+        # 1 if a rank's start, end or late step brought the flush forward.
+        ("early", "<u2", 0),
     ],
 }
 

@@ -14,6 +14,7 @@ from stepwatch.collector.ingest.receive import (
     MAX_ROWS,
     TooManyRowsError,
 )
+from stepwatch.collector.runtime.attention import AgentOfJob
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.web.access.gate import NODE, Refusals
 from stepwatch.collector.web.access.nodes import why_foreign
@@ -97,7 +98,7 @@ class SegmentsApi:
 
     def _stored(self, body: bytes, source: str) -> Response:
         verdicts = self._service.receive(body, source)
-        flush_seconds = self._service.asked_pace.seconds
+        flush_seconds = self._asked_seconds(body)
         document = {
             "verdicts": [verdict._asdict() for verdict in verdicts],
             "formats": list(wire.READABLE_FORMATS),
@@ -105,6 +106,15 @@ class SegmentsApi:
         }
         headers = {FLUSH_HEADER: f"{flush_seconds:g}"} if flush_seconds else None
         return Response(encoded(document), media_type="application/json", headers=headers)
+
+    def _asked_seconds(self, body: bytes) -> float:
+        """Return the flush interval to ask the sender for; 0 for its own."""
+        asked_seconds = self._service.asked_pace.seconds
+        if not asked_seconds:
+            return 0.0
+        keys = map(wire.peek_key, wire.split(body))
+        agents = (AgentOfJob(key.job, key.node) for key in keys)
+        return 0.0 if self._service.attention.covers(agents) else asked_seconds
 
 
 def _peer(request: Request) -> str:
