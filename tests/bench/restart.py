@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from stepwatch.collector.runtime.service import Service
 from stepwatch.collector.state.snapshot import FORMAT, About, packed, taken_apart
 from stepwatch.collector.store import Store
+from stepwatch.collector.store.upkeep.compaction import Compactor
 from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import Kind, LifecycleEvent
@@ -55,12 +56,12 @@ def _old_jobs(folder: Path) -> tuple[float, float]:
     store = Store.sqlite(folder / "store.db")
     began_ns = time.time_ns() - DAYS * 24 * HOUR * _SECOND
     clock = MovedClock(began_ns)
-    service = Service(store, clock)
-    for hour in range(DAYS * 24):
+    service, compactor = Service(store, clock), Compactor(store.engine, lambda _: False)
+    for hour in range(DAYS * 24 + 1):
         clock.now_ns = began_ns + (hour + 1) * HOUR * _SECOND
         service.receive(wire.encode(_hour(hour, began_ns)))
-        if hour % 24 == 23:
-            service.evaluate()
+        service.evaluate()
+        compactor.pack_slices()
     entry = service.job(_NAMES[0])
     assert entry is not None
     _copy(store, entry[0])
@@ -100,7 +101,7 @@ def _copy(store: Store, job: Any) -> None:
     with store.engine.begin() as connection:
         connection.execute(sa.text("DELETE FROM snapshot"))
         for name in _NAMES[1:]:
-            for table in ("job", "sli_slice"):
+            for table in ("job", "sli_slice", "slice_block"):
                 _copy_rows(connection, table, name)
         columns = ", ".join(rows[0])
         values = ", ".join(f":{column}" for column in rows[0])

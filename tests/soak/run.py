@@ -13,12 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
-import numpy as np
-import sqlalchemy as sa
 
 from stepwatch.collector.store import Store
 from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
-from stepwatch.signals.arrays import Rows
 
 from . import comparison, receipts, reference, slices
 from .comparison import Check
@@ -203,7 +200,7 @@ class Soak:
             log = read_log(store, JOB, self.plan.folder / "segments")
             yield from self._log_checks(log)
             for sli, expected in slices.brute_force(log, self.plan.ranks).items():
-                yield comparison.same_slices(sli, stored_slices(store.engine, sli), expected)
+                yield comparison.same_slices(sli, store.slice_rows(JOB, sli), expected)
             incidents = store.incidents.newest(JOB)
         finally:
             store.close()
@@ -229,14 +226,3 @@ class Soak:
 def open_store(place: str) -> Store:
     """The store of a collector that is stopped, a file or a URL."""
     return Store(place) if "://" in place else Store.sqlite(Path(place))
-
-
-def stored_slices(engine: sa.Engine, sli: str) -> Rows:
-    """The slices of an SLI as they are stored, read without the collector's code."""
-    columns = ", ".join(slices.SLICE.names or ())
-    query = sa.text(
-        f"SELECT {columns} FROM sli_slice WHERE job = :job AND sli = :sli ORDER BY start_s"
-    )
-    with engine.connect() as connection:
-        rows = connection.execute(query, {"job": JOB, "sli": sli}).all()
-    return np.array([tuple(row) for row in rows], dtype=slices.SLICE)

@@ -24,7 +24,6 @@ from tests.soak.log import StoredLog, read_log
 from tests.soak.plan import JOB
 from tests.soak.receipts import ACCEPTED, Receipts, read
 from tests.soak.reference import MovedClock, undisturbed_incidents
-from tests.soak.run import stored_slices
 
 RANKS, STEPS = 16, 80
 EPOCH_NS = 1_790_000_000 * 1_000_000_000
@@ -87,7 +86,7 @@ def test_a_whole_store_holds(soak_run: SoakRun) -> None:
         comparison.positions_once(soak_run.log.stored["position"]),
         comparison.records_once(soak_run.log.steps, RANKS, STEPS),
         *(
-            comparison.same_slices(sli, stored_slices(soak_run.store.engine, sli), expected)
+            comparison.same_slices(sli, soak_run.store.slice_rows(JOB, sli), expected)
             for sli, expected in slices.brute_force(soak_run.log, RANKS).items()
         ),
     ]

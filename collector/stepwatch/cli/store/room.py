@@ -84,12 +84,13 @@ def prune(store: Store, arguments: argparse.Namespace) -> int:
 
 
 def compact(store: Store, arguments: argparse.Namespace) -> int:
-    """Compact all segments that snapshots include."""
+    """Compact all segments that snapshots include, and old slices."""
     from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 
     payloads = payloads_of(store, arguments)
     compactor = Compactor(store.engine, lambda _: False, store.upkeep, payloads)
     result = compactor.compact(Compaction(0.0, 0.0), time.time_ns())
+    compactor.pack_slices()
     if arguments.json:
         return print_json(result._asdict())
     old_size, new_size = bytes_text(result.bytes_before), bytes_text(result.bytes_after)

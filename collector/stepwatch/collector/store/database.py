@@ -45,6 +45,7 @@ The client detects an unreachable server in about 10 s. The server ends the tran
 an unreachable client. A statement waits at most 5 s for another session's lock and runs for at most
 five minutes; then the request is refused and its agent retries.
 """
+_LOCK_NOT_AVAILABLE = "55P03"
 _WITHOUT_LIMITS = ("SET LOCAL lock_timeout = 0", "SET LOCAL statement_timeout = 0")
 
 
@@ -244,6 +245,11 @@ def _upsert(dialect: sa.Dialect, table: sa.Table, names: tuple[str, ...]) -> sa.
     statement = insert(dialect, table)
     changed = {name: statement.excluded[name] for name in names if name not in keys}
     return statement.on_conflict_do_update(index_elements=keys, set_=changed)
+
+
+def lock_unavailable(error: sa.exc.DBAPIError) -> bool:
+    """Return whether another session of PostgreSQL holds a lock that a statement did not get."""
+    return getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE
 
 
 def refusal(error: BaseException) -> str | None:

@@ -8,7 +8,7 @@ from functools import partial
 
 import sqlalchemy as sa
 
-from stepwatch.collector.store.database import lock_tables
+from stepwatch.collector.store.database import lock_tables, lock_unavailable
 from stepwatch.collector.store.schema import DAY_NS, DEFAULT_PARTITION, job
 
 DAYS_BACK = 31
@@ -19,7 +19,6 @@ LOCK_PATIENCE_MS = 1000
 """Maximum time that a change waits for the table lock; later statements wait behind it."""
 POSTPONED_S = 60.0
 """Delay before the next try after a lock timeout."""
-_LOCK_NOT_AVAILABLE = "55P03"
 
 
 class Partitions:
@@ -60,7 +59,7 @@ def _unless_locked(engine: sa.Engine, change: Callable[[sa.Connection], bool]) -
             lock_tables(connection)
             return change(connection)
     except sa.exc.OperationalError as error:
-        if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+        if not lock_unavailable(error):
             raise
         return False
 

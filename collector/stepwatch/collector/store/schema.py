@@ -220,6 +220,23 @@ sli_slice = sa.Table(
     sa.Column("seconds", sa.Integer, nullable=False, server_default="10"),
 )
 
+slice_block = sa.Table(
+    "slice_block",
+    metadata,
+    sa.Column("job", sa.String(63), primary_key=True),
+    sa.Column("sli", sa.String(63), primary_key=True),
+    # The UTC day in which the slices start, Unix seconds.
+    sa.Column("day_s", sa.BigInteger, primary_key=True),
+    # Start of the first slice; start, end and running sums of the last one.
+    sa.Column("first_s", sa.BigInteger, nullable=False),
+    sa.Column("last_s", sa.BigInteger, nullable=False),
+    sa.Column("end_s", sa.BigInteger, nullable=False),
+    sa.Column("cumulative_good", sa.Float, nullable=False),
+    sa.Column("cumulative_total", sa.Float, nullable=False),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+)
+"""Packed slices; a row of `sli_slice` is newer than they are."""
+
 account_day = sa.Table(
     "account_day",
     metadata,

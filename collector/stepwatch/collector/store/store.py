@@ -21,6 +21,7 @@ from stepwatch.collector.store.accounts import (
 from stepwatch.collector.store.database import (
     REFUSALS,
     begin_writing,
+    hold_moment,
     open_database,
     refusal,
 )
@@ -273,6 +274,7 @@ class Store:
         job.
         """
         with self._engine.connect() as connection:
+            hold_moment(connection)
             return read_sums(connection, sli, moments, since_s, job)
 
     def note_generations(
@@ -299,6 +301,7 @@ class Store:
     def slice_rows(self, job: str, sli: str) -> Rows:
         """Return one SLI's slices as a `SLICE` array."""
         with self._engine.connect() as connection:
+            hold_moment(connection)
             return read_slices(connection, job, sli)
 
     def payload_bytes(self, job: str) -> tuple[int, int]:

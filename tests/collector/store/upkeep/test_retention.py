@@ -261,7 +261,7 @@ def test_an_sqlite_file_becomes_smaller(store: Store) -> None:
         return count, free
 
     pages_before = pages()[0]
-    for number in range(90):
+    for number in range(120):
         add_run(store, f"old-{number}", 0)
     assert pages()[0] > 2 * pages_before
     Retention(store.engine).prune(Keep(), NOW)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-SCHEMAS = ("1", "2")
+SCHEMAS = ("1", "2", "3")
 """Schemas that a store can have, oldest first; an open store has the last one."""
 SCRIPTS = Path(__file__).parent
 """Directory whose `versions` folder has one file per schema."""

@@ -14,6 +14,7 @@ from stepwatch.collector.store import schema
 from stepwatch.collector.store.bundles import frame
 from stepwatch.collector.store.bundles.objects import Reference, fetched
 from stepwatch.collector.store.outages.outage import reason_of
+from stepwatch.collector.store.slices.blocks import unpacked
 from stepwatch.signals import wire
 from stepwatch.signals.errors import SegmentError
 
@@ -31,6 +32,7 @@ def problems(engine: sa.Engine) -> Iterator[str]:
         _twice,
         _undecoded,
         _snapshots,
+        _slices,
         _incidents,
     ):
         try:
@@ -137,6 +139,20 @@ def _snapshots(connection: sa.Connection) -> Iterator[str]:
     for row in connection.execute(sa.select(schema.snapshot)):
         if not _is_bytes(row.payload) or zlib.crc32(row.payload) != row.crc32:
             yield f"snapshot {row.id} of job {row.job} does not match its checksum"
+
+
+def _slices(connection: sa.Connection) -> Iterator[str]:
+    """Check each block of slices, and that its row describes it."""
+    table = schema.slice_block
+    for row in connection.execute(sa.select(table)):
+        place = f"the {row.sli} slices of job {row.job} on the day from {row.day_s}"
+        try:
+            slices = unpacked(bytes(row.payload))
+        except (TypeError, ValueError) as error:
+            yield f"{place} are damaged: {error}"
+            continue
+        if (slices["start_s"][0], slices["start_s"][-1]) != (row.first_s, row.last_s):
+            yield f"{place} are others than its row says"
 
 
 def _incidents(connection: sa.Connection) -> Iterator[str]:

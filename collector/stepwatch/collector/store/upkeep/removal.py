@@ -183,6 +183,7 @@ CLASSES = (
     Class(BUNDLES, SEGMENTS, schema.bundle, sa.true()),
     Class(SNAPSHOTS, SEGMENTS, schema.snapshot, _has_newer()),
     Class(SLICES, SLICES, schema.sli_slice, sa.true()),
+    Class(SLICES, SLICES, schema.slice_block, sa.true()),
     Class(ACCOUNTS, SLICES, schema.account_day, sa.true()),
     Class(SNAPSHOTS, SLICES, schema.snapshot, ~_has_newer()),
     Class(INCIDENTS, INCIDENTS, schema.incident, schema.incident.c.state != "open"),

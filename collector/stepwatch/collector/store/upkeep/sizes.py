@@ -14,6 +14,7 @@ KINDS: dict[str, tuple[sa.Table, str | None]] = {
     "bundles": (schema.bundle, "size"),
     "snapshots": (schema.snapshot, "payload"),
     "slices": (schema.sli_slice, None),
+    "slice blocks": (schema.slice_block, "payload"),
     "accounts": (schema.account_day, "document"),
     "incidents": (schema.incident, "document"),
     "profiles": (profile_trace, "payload"),

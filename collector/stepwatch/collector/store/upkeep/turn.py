@@ -43,7 +43,16 @@ def _advisory(engine: sa.Engine) -> Iterator[bool]:
             yield has_turn
         finally:
             if has_turn:
-                connection.execute(sa.select(sa.func.pg_advisory_unlock(_TURN)))
+                _unlock(connection)
+
+
+def _unlock(connection: sa.Connection) -> None:
+    """Release the lock; if that fails, close the session, as the pool would keep it locked."""
+    try:
+        connection.execute(sa.select(sa.func.pg_advisory_unlock(_TURN)))
+    except BaseException:
+        connection.invalidate()
+        raise
 
 
 @contextmanager
