@@ -9,6 +9,7 @@ from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair
 from stepwatch.signals.records import DTYPES, Kind
 from stepwatch.signals.wire import JoinedTables, Rows, Segment, SegmentKey
+from stepwatch.signals.wire.packed import PackedTables
 
 KINDS = (Kind.STEP, Kind.COLLECTIVE, Kind.HOST)
 
@@ -60,3 +61,17 @@ def test_a_table_that_was_read_once_is_kept() -> None:
     segment = round_trip({Kind.STEP: np.zeros(3, DTYPES[Kind.STEP])})
     segment.tables[Kind.STEP]["step"] = 7
     assert segment.tables[Kind.STEP]["step"].tolist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_small_values_of_a_field_are_those_of_its_rows(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = np.zeros(int(random.integers(1, 9)), DTYPES[Kind.RANK_STATE])
+    rows["process_state"] = random.integers(0, (8, 256, 400)[seed % 3], len(rows))
+    rows["phase"] = rows["device_state"] = 1000  # its neighbours
+    tables = round_trip({Kind.RANK_STATE: rows}).tables
+    assert isinstance(tables, PackedTables)
+    values = frozenset(rows["process_state"].tolist())
+    small = tables.small_values(Kind.RANK_STATE, "process_state")
+    assert small == values or (small is None and max(values) > 255)
+    assert tables.small_values(Kind.STEP, "step") == frozenset()

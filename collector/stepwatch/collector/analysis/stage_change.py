@@ -14,7 +14,7 @@ import numpy as np
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.evidence.step_window import WORK
 from stepwatch.collector.statistics.change import Change, change_in
-from stepwatch.collector.statistics.medians import median
+from stepwatch.collector.statistics.medians import median, quantiles
 from stepwatch.signals.arrays import Cube, Matrix, SmallIntegers, Vector
 
 LEAST_BEFORE, LEAST_AFTER = 3, 12
@@ -84,7 +84,7 @@ def _parts(values: Vector, change: Change) -> bool:
     """
     earlier, later = values[: change.split], values[change.split :]
     middle = (change.earlier_level + change.later_level) / 2
-    return bool(np.quantile(earlier, 0.75) < middle < np.quantile(later, 0.25))
+    return quantiles(earlier, (0.75,))[0] < middle < quantiles(later, (0.25,))[0]
 
 
 def lost_ratio(course: Course, change: Change, excess_seconds: float) -> float:

@@ -14,9 +14,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.signals.records import Kind, ProcessState
 from stepwatch.signals.wire import Segment
+from stepwatch.signals.wire.packed import PackedTables
 
 EVENTS = frozenset({Kind.LIFECYCLE, Kind.DIAGNOSIS, Kind.FLIGHT, Kind.LAST_LINE})
 """Kinds of records about an event: a start, an end, a save, a stall; most segments have none."""
+_STATE, _FIELD, _STOPPED = Kind.RANK_STATE, "process_state", int(ProcessState.STOPPED)
 MOST_SHARE = 0.7
 """Share of the interval between rounds for the jobs with trouble, and as much for the others."""
 SHORT_SHARE = 0.35
@@ -32,10 +34,12 @@ Its evaluation notices that agents are silent, which takes them three intervals.
 
 def is_event(segment: Segment) -> bool:
     """Return whether a segment reports an event, or a rank whose process is stopped or gone."""
-    states = segment.tables.get(Kind.RANK_STATE)
-    if states is not None and (states["process_state"] >= ProcessState.STOPPED).any():
-        return True
-    return not EVENTS.isdisjoint(segment.tables)
+    tables = segment.tables
+    states = tables.small_values(_STATE, _FIELD) if isinstance(tables, PackedTables) else None
+    if states is None:  # rare: the rows tell
+        rows = tables.get(_STATE)
+        states = frozenset() if rows is None else frozenset(rows[_FIELD].tolist())
+    return any(state >= _STOPPED for state in states) or not EVENTS.isdisjoint(tables)
 
 
 def _planned(job: HeldJob) -> float:

@@ -5,28 +5,67 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cached_property
 from importlib import import_module
 from typing import NamedTuple
+
+import numpy as np
 
 from stepwatch.collector.slo import slis
 from stepwatch.collector.state.trackers.steps.dropped_steps import DroppedSteps
 from stepwatch.collector.state.trackers.steps.step_history import StepFacts
 from stepwatch.signals.arrays import Vector
 
+STALL_TIMES, STALL_SECONDS = 8.0, 5.0
+"""Above this many usual steps and seconds, a step is a stall: the hang detector's own limits."""
 
-class AttemptSteps(NamedTuple):
-    """Input for an SLI: one attempt's steps in memory, and its baseline step time.
 
-    `baseline_seconds` (steps,) is on each step's clock, NaN while too few steps are known.
-    `dropped` is the summary of earlier steps, None without any. `first_step` is the first step in
-    memory. A later attempt redoes steps from `redone_from` on, if set.
-    """
-
+class _Input(NamedTuple):
     steps: StepFacts
     baseline_seconds: Vector
     dropped: DroppedSteps | None = None
     first_step: int = 0
     redone_from: int | None = None
+
+
+class AttemptSteps(_Input):
+    """Input for an SLI: one attempt's steps in memory, and its baseline step time.
+
+    `baseline_seconds` (steps,) is on each step's clock, NaN while too few steps are known.
+    `dropped` is the summary of earlier steps, None without any. `first_step` is the first step in
+    memory. A later attempt redoes steps from `redone_from` on, if set. All are fixed: what several
+    readers derive from them is derived once.
+    """
+
+    @cached_property
+    def paused_seconds(self) -> Vector:
+        """The seconds in each step (steps,) that ranks may wait for evaluations and saves.
+
+        A rank that evaluates at the end of a step enters the next one late: all ranks' pauses in a
+        step count in it and in the next one.
+        """
+        dropped = 0.0 if self.dropped is None else self.dropped.paused
+        pauses = np.concatenate([[dropped], self.steps.pauses])
+        return np.asarray(pauses[1:] + pauses[:-1])
+
+    @cached_property
+    def held_up_share(self) -> Vector:
+        """The stalled share of each step (steps,); 0 while the usual step is unknown.
+
+        It is the time beyond a usual step, if that is far more. Worked example: with a usual step
+        of 0.5 s, a step of 25 s is 0.98 stalled, a step of 4 s not at all, and neither is a step of
+        25 s in which a rank evaluates for 24 s.
+        """
+        baseline = self.baseline_seconds
+        usual = np.where(np.isnan(baseline), np.inf, baseline)
+        longest = self.steps.longest - self.paused_seconds
+        stands = longest > np.maximum(STALL_TIMES * usual, usual + STALL_SECONDS)
+        if not stands.any():  # nearly always
+            return np.zeros(len(longest))
+        share = np.divide(
+            longest - usual, self.steps.longest, out=np.zeros_like(longest), where=stands
+        )
+        return np.where(stands, share, 0.0)
 
 
 class Standing(Enum):

@@ -52,6 +52,8 @@ class Shares(NamedTuple):
         Per piece, one record from each device is expected and received: agents report it.
         """
         parts = [(*tail.pieces(), tail.devices) for tail in tails]
+        if not parts:
+            return _NO_SHARES
         moments = np.concatenate([np.zeros(0), *(moments for moments, _, _ in parts)])
         total = np.concatenate([np.zeros(0), *(seconds for _, seconds, _ in parts)])
         devices = [np.full(len(moments), devices) for moments, _, devices in parts]
@@ -76,6 +78,8 @@ class Shares(NamedTuple):
             self.expected[selection],
         )
 
+
+_NO_SHARES = Shares(*(np.zeros(0, kind) for kind in (float, float, float, np.int64, np.int64)))
 
 _Part = tuple[RunKey, bool]
 """A run, and whether the contribution is its time outside steps."""
@@ -224,14 +228,17 @@ def _first_difference(old: Shares | None, new: Shares | None) -> float:
 
     Ends 3, 7, 9 and 3, 8, 9: the second step changed, so 7.
     """
+    if old is new:
+        return math.inf
     sides = [shares for shares in (old, new) if shares is not None]
     index = 0
     if old is not None and new is not None:
         index = count = min(len(old.end_s), len(new.end_s))
-        equal = np.ones(count, dtype=np.bool_)
         for old_column, new_column in zip(old, new, strict=True):
-            equal &= old_column[:count] == new_column[:count]
-        index = count if equal.all() else int(np.argmin(equal))
+            earlier, later = old_column[:count], new_column[:count]
+            if earlier.tobytes() != later.tobytes():  # rare, and bytes compare in a third
+                equal = earlier == later
+                index = index if equal.all() else min(index, int(np.argmin(equal)))
     return min(float(shares.end_s[index:].min(initial=math.inf)) for shares in sides)
 
 

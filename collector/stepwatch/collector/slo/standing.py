@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from stepwatch.collector.slo.held_up import STALL_SECONDS
-from stepwatch.collector.slo.registry import AttemptSteps
+from stepwatch.collector.slo.registry import STALL_SECONDS, AttemptSteps
 from stepwatch.collector.slo.waste import Run, Tail, tails_of
 from stepwatch.collector.state.attempt import Attempt
 from stepwatch.collector.state.job import LiveJob, RunKey

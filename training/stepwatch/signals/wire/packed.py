@@ -47,6 +47,20 @@ class Place(NamedTuple):
         rows: Rows = np.ndarray(len(raw) * self.rows, self.dtype, content)
         return rows if self.convert is None else self.convert(rows)
 
+    def small_values(self, raw: bytes, field: str) -> frozenset[int] | None:
+        """Return a number field's distinct values in one segment's `raw`; None if one is above 255.
+
+        Only the field's bytes are read: rows 300, 301 have the high bytes 1 and 1 + 0, so None.
+        """
+        fields = self.dtype.fields
+        assert fields is not None
+        dtype, offset = fields[field][:2]
+        low, high = raw[self.begin + offset], raw[self.begin + offset + 1 :][: dtype.itemsize - 1]
+        begin = self.begin + self.dtype.itemsize + offset * self.rows
+        if any(high) or any(raw[begin + self.rows : begin + self.rows * dtype.itemsize]):
+            return None
+        return frozenset({(low + more) & 0xFF for more in raw[begin : begin + self.rows]})
+
 
 class Places(NamedTuple):
     """The tables of alike segments, with their total rows and bytes."""
@@ -83,6 +97,16 @@ class PackedTables(Mapping[Kind, Rows]):
             raw = np.frombuffer(self.raw, _BYTE).reshape(1, -1)
             rows = self._read[kind] = place.unpacked(raw)
         return rows
+
+    def small_values(self, kind: Kind, field: str) -> frozenset[int] | None:
+        """Return a number field's distinct values, without unpacking the table.
+
+        Empty without the table; None if one is above 255, or if the table has another layout.
+        """
+        place = self.places.by_kind.get(kind)
+        if place is None:
+            return frozenset()
+        return None if place.convert is not None else place.small_values(self.raw, field)
 
     def __contains__(self, kind: object) -> bool:
         return kind in self.places.by_kind

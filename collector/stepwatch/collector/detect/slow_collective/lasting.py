@@ -20,7 +20,7 @@ from stepwatch.collector.quantities import seconds as in_words
 from stepwatch.collector.quantities import times
 from stepwatch.collector.state.evidence.buckets import Course
 from stepwatch.collector.state.trackers.steps.early_baseline import UsualWaits
-from stepwatch.collector.statistics.medians import TO_DEVIATION
+from stepwatch.collector.statistics.medians import TO_DEVIATION, median, medians
 from stepwatch.signals.arrays import SmallIntegers, Vector
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -59,7 +59,7 @@ class Growth(NamedTuple):
 
 def grown_in_collectives(course: Course, limits: Thresholds) -> Growth | None:
     """Return the growth of the least wait in collectives over the attempt's own past."""
-    work = np.median(course.work.sum(axis=1, dtype=np.float64), axis=1) / course.steps
+    work = medians(course.work.sum(axis=1, dtype=np.float64)) / course.steps
     growth = _grown(course, course.least_wait, work, limits)
     if growth is None or growth.now < limits.grown_ratio * growth.usual:
         return None
@@ -80,7 +80,7 @@ def _grown(course: Course, waited: Vector, work: Vector, limits: Thresholds) -> 
     """
     wait = waited / course.steps
     follows = _follows(wait, work)
-    change = lasting_change(wait - follows * (work - np.median(work))) if len(wait) else None
+    change = lasting_change(wait - follows * (work - median(work))) if len(wait) else None
     if change is None:
         return None
     grown = change.later_level - change.earlier_level

@@ -37,6 +37,8 @@ def log_alone(course: Course, long: LongSteps, stage: SmallIntegers, limits: Thr
         course.compared[:, :ranks].astype(np.float64),
     )
     counts, ever = begun.sum(axis=0, dtype=np.int64), long.totals[_LEVEL, :ranks]
+    if counts.max(initial=0) < FEWEST_EVENTS and limits.least_log_stalls > 0:  # nearly always
+        return np.zeros(ranks)
     _, place, size = np.unique(stage, return_inverse=True, return_counts=True)
     # As if its whole stage loaded, and had been observed in every step: the maximum possible.
     may_be = log_among(counts, _per_stage(counts, place), 1.0 / size[place])

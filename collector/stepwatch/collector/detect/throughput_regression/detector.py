@@ -18,6 +18,7 @@ from stepwatch.collector.detect.finding import Evidence, Finding, build_finding
 from stepwatch.collector.detect.steps import first_of_run
 from stepwatch.collector.quantities import seconds
 from stepwatch.collector.state.trackers.steps.step_history import BASELINE_STEPS
+from stepwatch.collector.statistics.medians import quantiles
 from stepwatch.signals.arrays import Mask
 from stepwatch.signals.names import Cause, FindingKind
 
@@ -121,8 +122,8 @@ def _slow_peer(peers: list[float], limits: Thresholds) -> float:
     """
     if len(peers) < limits.class_jobs:
         return math.nan
-    low, usual = np.quantile(peers, (0.25, 0.5))
-    return float(2 * low - usual)
+    low, usual = quantiles(np.array(peers), (0.25, 0.5))
+    return 2 * low - usual
 
 
 def _own_past(

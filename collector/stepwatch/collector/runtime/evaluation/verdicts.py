@@ -15,7 +15,6 @@ from stepwatch.collector.runtime.evaluation.accounting import Accounts
 from stepwatch.collector.runtime.evaluation.job_state import job_state
 from stepwatch.collector.slo.asked.rates import RateCard
 from stepwatch.collector.slo.asked.site import Planned
-from stepwatch.collector.slo.closing import attempt_steps
 from stepwatch.collector.slo.objectives import SloStatus
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading
 from stepwatch.collector.slo.slices import RunningSlices
@@ -117,7 +116,6 @@ def job_facts(job: LiveJob, verdicts: Verdicts, now: float) -> JobFacts:
     """Return the facts that run SLIs read from an evaluated job, at Unix time `now`."""
     return JobFacts(
         job=job,
-        attempts=attempt_steps(job),
         state=job_state(job.current, verdicts.open_incidents(), now),
         device_seconds=verdicts.accounts.seconds(),
         cost=verdicts.accounts.cost(verdicts.rates, job.current.job_class),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
+from stepwatch.collector.slo.closing import attempt_steps
 from stepwatch.collector.slo.registry import AttemptSteps
 from stepwatch.collector.slo.slice_line import Window
 from stepwatch.collector.state.attempt import Attempt
@@ -51,7 +52,6 @@ class JobFacts:
 
     Args:
         job: the job, with all received segments folded in.
-        attempts: the counted steps, by run.
         state: running, finished, failed, interrupted, or unknown.
         device_seconds: allocated device-seconds by cause, empty before the first accounting.
         cost: cost for that device-time, None without a rate card.
@@ -64,7 +64,6 @@ class JobFacts:
     def __init__(
         self,
         job: LiveJob,
-        attempts: Mapping[RunKey, AttemptSteps],
         state: str,
         device_seconds: Mapping[str, float],
         cost: Cost | None,
@@ -74,7 +73,6 @@ class JobFacts:
         now_s: float,
     ) -> None:
         self.job = job
-        self.attempts = attempts
         self.state = state
         self.device_seconds = device_seconds
         self.cost = cost
@@ -82,6 +80,11 @@ class JobFacts:
         self.incidents = incidents
         self.one_node_speed = one_node_speed
         self.now_s = now_s
+
+    @cached_property
+    def attempts(self) -> Mapping[RunKey, AttemptSteps]:
+        """The counted steps, by run; most SLIs need none."""
+        return attempt_steps(self.job)
 
     @cached_property
     def runs(self) -> list[tuple[Attempt, int | None]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.slo.held_up import held_up_share
 from stepwatch.collector.slo.registry import AttemptSteps, Sli, Standing
 from stepwatch.signals.arrays import Vector
 
@@ -23,9 +22,9 @@ def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
     steps = attempt.steps
     total = np.where(steps.observed > 0, steps.allocated * steps.world, 0.0)
     is_lost = steps.lost | steps.unfinished
-    work = steps.busy * (1.0 - held_up_share(attempt)) + np.nan_to_num(
-        steps.parts["eval"].astype(np.float64)
-    )
+    evaluated = steps.parts["eval"].astype(np.float64)
+    evaluated[np.isnan(evaluated)] = 0.0
+    work = steps.busy * (1.0 - attempt.held_up_share) + evaluated
     return np.where(is_lost, 0.0, np.minimum(work, total)), total
 
 

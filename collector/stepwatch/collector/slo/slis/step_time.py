@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepwatch.collector.slo.held_up import paused_seconds
 from stepwatch.collector.slo.registry import AttemptSteps, Sli, Standing
 from stepwatch.signals.arrays import Vector
 
@@ -24,7 +23,7 @@ def good_and_total(attempt: AttemptSteps) -> tuple[Vector, Vector]:
     their step, or the next one, takes 3.2 s; 3.2 - 3 s is no more than 0.4 s: good.
     """
     steps = attempt.steps
-    slow = steps.longest - paused_seconds(attempt) > SLOW_STEP_FACTOR * attempt.baseline_seconds
+    slow = steps.longest - attempt.paused_seconds > SLOW_STEP_FACTOR * attempt.baseline_seconds
     total = np.where(np.isnan(attempt.baseline_seconds), 0.0, steps.busy)
     return np.where(slow, 0.0, total), total
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from stepwatch.collector.slo.held_up import STALL_SECONDS, STALL_TIMES, held_up_share
-from stepwatch.collector.slo.registry import AttemptSteps
-from stepwatch.signals.arrays import Vector
+from stepwatch.collector.slo.registry import STALL_SECONDS, STALL_TIMES, AttemptSteps
+from stepwatch.signals.arrays import Integers, Matrix, Vector
 
 from .causes import CAUSES, Spent
 
@@ -32,13 +29,9 @@ def partition(attempt: AttemptSteps) -> Accounts:
     """
     steps = attempt.steps
     total = _cut(np.cumsum(steps.allocated) * steps.world)
-    parts = _parts(attempt)
     accounts = np.zeros((len(total), len(CAUSES)), dtype=np.int64)
-    for place, cause in enumerate(CAUSES):
-        if cause in parts:
-            accounts[:, place] = np.floor(parts[cause] * MICROSECONDS)
+    accounts[:, _PLACES] = np.floor(_parts(attempt) * MICROSECONDS).T
     unknown = CAUSES.index(Spent.UNKNOWN)
-    accounts[:, unknown] = 0
     accounts[:, unknown] = total - accounts.sum(axis=1)
     # Floats may sum to a microsecond too much: the largest part is reduced.
     over = np.flatnonzero(accounts[:, unknown] < 0)
@@ -49,81 +42,88 @@ def partition(attempt: AttemptSteps) -> Accounts:
     return accounts
 
 
-def _cut(cumulative: Vector) -> Any:
+_ROWS = (
+    *(Spent.PRODUCTIVE, Spent.STRAGGLING, Spent.EXPOSED_COMMUNICATION, Spent.BUBBLE),
+    *(Spent.DATA_WAIT, Spent.CHECKPOINT_STALL, Spent.EVALUATION),
+    *(Spent.STALL, Spent.START_UP, Spent.REDONE),
+)
+"""The causes of time in steps: work, then pauses, then what is decided for a whole step."""
+_PLACES = [CAUSES.index(cause) for cause in _ROWS]
+_PRODUCTIVE, _STALL, _START_UP, _REDONE = (
+    _ROWS.index(cause) for cause in (Spent.PRODUCTIVE, Spent.STALL, Spent.START_UP, Spent.REDONE)
+)
+_WORK = slice(_ROWS.index(Spent.CHECKPOINT_STALL))
+_REPORTED = slice(_STALL)
+
+
+def _cut(cumulative: Vector) -> Integers:
     """Return each step's whole microseconds, from cumulative seconds."""
-    return np.diff(np.floor(cumulative * MICROSECONDS).astype(np.int64), prepend=0)
+    microseconds = np.floor(cumulative * MICROSECONDS).astype(np.int64)
+    microseconds[1:] -= microseconds[:-1].copy()
+    return microseconds
 
 
-def _parts(attempt: AttemptSteps) -> dict[Spent, Vector]:
-    """Return device-seconds by cause (steps,) except unknown: at most the allocation."""
+def _parts(attempt: AttemptSteps) -> Matrix:
+    """Return device-seconds (causes, steps) for `_ROWS`: at most the allocation in sum."""
     steps = attempt.steps
     world, observed = steps.world, np.minimum(steps.observed, steps.world).astype(_FLOATS)
-    allocated = steps.allocated * world
     observed_time = steps.allocated * observed
     usual = np.where(np.isnan(attempt.baseline_seconds), np.inf, attempt.baseline_seconds)
-    spent = _within_steps(attempt, observed)
-    held_up = held_up_share(attempt)
-    for cause in spent:
-        if cause not in (Spent.CHECKPOINT_STALL, Spent.EVALUATION):
-            spent[cause] = spent[cause] * (1.0 - held_up)
-    spent[Spent.STALL] = steps.busy * held_up
-    explained = np.sum([*spent.values()], axis=0)
+    longest = np.maximum(STALL_SECONDS, _finite(STALL_TIMES * usual))
+    spent = np.zeros((len(_ROWS), len(observed)))
+    _within_steps(attempt, observed, spent[_REPORTED])
+    held_up = attempt.held_up_share
+    if held_up.any():
+        spent[_WORK] *= 1.0 - held_up
+        spent[_STALL] = steps.busy * held_up
+    explained = spent.sum(axis=0)
     gap = np.maximum(observed_time - explained, 0.0)
     # Host and device clocks differ: times that exceed the allocation are scaled down.
-    scale = np.divide(
-        observed_time, explained, out=np.ones_like(explained), where=explained > observed_time
-    )
-    spent = {cause: seconds * scale for cause, seconds in spent.items()}
+    exceeds = explained > observed_time
+    if exceeds.any():
+        spent *= np.divide(observed_time, explained, out=np.ones_like(explained), where=exceeds)
     between = np.divide(gap, observed, out=np.zeros_like(gap), where=observed > 0)
-    stands = between > np.maximum(STALL_SECONDS, _finite(STALL_TIMES * usual))
-    spent[Spent.STALL] = spent[Spent.STALL] + np.where(stands, gap, 0.0)
-    if len(allocated) and not (attempt.dropped is not None and attempt.dropped.count):
-        spent = _with_start_up(spent, gap[0], float(usual[0]) * world)
-    # A step ended by an exception keeps no work: it is a stall, if it was long.
-    redone, unfinished = steps.lost, steps.unfinished & ~steps.lost
-    stood = unfinished & (steps.allocated > np.maximum(STALL_SECONDS, _finite(STALL_TIMES * usual)))
-    spent = {cause: np.where(redone | unfinished, 0.0, seconds) for cause, seconds in spent.items()}
-    spent[Spent.STALL] = np.where(stood, allocated, spent[Spent.STALL])
-    spent[Spent.REDONE] = np.where(redone, allocated, 0.0)
+    spent[_STALL] += np.where(between > longest, gap, 0.0)
+    if len(observed) and not (attempt.dropped is not None and attempt.dropped.count):
+        _count_start_up(spent[:, 0], gap[0], float(usual[0]) * world)
+    ended = steps.lost | steps.unfinished
+    if ended.any():
+        allocated = steps.allocated * world
+        # A step ended by an exception keeps no work: it is a stall, if it was long.
+        stood = steps.unfinished & ~steps.lost & (steps.allocated > longest)
+        spent[:, ended] = 0.0
+        spent[_STALL, stood] = allocated[stood]
+        spent[_REDONE, steps.lost] = allocated[steps.lost]
     return spent
 
 
-def _within_steps(attempt: AttemptSteps, observed: Vector) -> dict[Spent, Vector]:
-    """Return the reporting ranks' device-seconds by cause; an unsplit step has only its pauses."""
+def _within_steps(attempt: AttemptSteps, observed: Vector, spent: Matrix) -> None:
+    """Write the reporting ranks' device-seconds (causes, steps) for `_ROWS` before the stall.
+
+    An unsplit step has only its pauses.
+    """
     steps, parts = attempt.steps, attempt.steps.parts
-    data, waits, bubble = (
-        parts[name].astype(_FLOATS) for name in ("data", "collective", "pipeline_wait")
-    )
-    least = np.where(np.isfinite(parts["least_collective"]), parts["least_collective"], 0.0)
-    transfer = np.minimum(least * observed, waits)
-    work = steps.busy - data - waits - bubble
-    spent = {
-        Spent.PRODUCTIVE: work,
-        Spent.STRAGGLING: waits - transfer,
-        Spent.EXPOSED_COMMUNICATION: transfer,
-        Spent.BUBBLE: bubble,
-        Spent.DATA_WAIT: data,
-        Spent.CHECKPOINT_STALL: parts["checkpoint"].astype(_FLOATS),
-        Spent.EVALUATION: parts["eval"].astype(_FLOATS),
-    }
-    return {cause: np.minimum(np.fmax(seconds, 0.0), _MOST) for cause, seconds in spent.items()}
+    work, straggling, transfer, bubble, data, saved, evaluated = spent
+    data[:], bubble[:] = parts["data"], parts["pipeline_wait"]
+    saved[:], evaluated[:] = parts["checkpoint"], parts["eval"]
+    waits, least = parts["collective"].astype(_FLOATS), parts["least_collective"]
+    np.minimum(np.where(np.isfinite(least), least, 0.0) * observed, waits, out=transfer)
+    np.subtract(waits, transfer, out=straggling)
+    work[:] = steps.busy - data - waits - bubble
+    np.minimum(np.fmax(spent, 0.0), _MOST, out=spent)
 
 
 def _finite(seconds: Vector) -> Vector:
     return np.where(np.isfinite(seconds), seconds, 0.0)
 
 
-def _with_start_up(
-    spent: dict[Spent, Vector], gap: float, usual_step: float
-) -> dict[Spent, Vector]:
-    """Count the time before the first step, and its excess over a usual step, as start-up."""
-    spent = {cause: seconds.copy() for cause, seconds in spent.items()}
-    work = float(spent[Spent.PRODUCTIVE][0])
-    beyond = max(0.0, work - usual_step)
-    stall = float(spent[Spent.STALL][0])
-    start_up = np.zeros_like(spent[Spent.PRODUCTIVE])
-    start_up[0] = beyond + (gap if stall < gap else 0.0) + stall
-    spent[Spent.PRODUCTIVE][0] -= beyond
-    spent[Spent.STALL][0] = 0.0
-    spent[Spent.START_UP] = start_up
-    return spent
+def _count_start_up(spent: Vector, gap: float, usual_step: float) -> None:
+    """Count the time before the first step, and its excess over a usual step, as start-up.
+
+    `spent` (causes,) is the first step's column, changed in place.
+    """
+    beyond = max(0.0, float(spent[_PRODUCTIVE]) - usual_step)
+    stall = float(spent[_STALL])
+    spent[_START_UP] = beyond + (gap if stall < gap else 0.0) + stall
+    spent[_PRODUCTIVE] -= beyond
+    spent[_STALL] = 0.0

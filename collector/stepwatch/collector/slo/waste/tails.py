@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stepwatch.collector.slo.held_up import STALL_SECONDS, STALL_TIMES
+from stepwatch.collector.slo.registry import STALL_SECONDS, STALL_TIMES
 from stepwatch.signals.arrays import Vector
 
 from .causes import Spent

@@ -318,9 +318,12 @@ def _most_claimed(worlds: Integers) -> tuple[int, int]:
 
     The largest size wins a tie. 0, 4, 4, 8 -> 4, twice.
     """
-    claims, counts = np.unique(worlds[worlds > 0], return_counts=True)
-    if not len(claims):
+    claimed = worlds[worlds > 0]
+    if not len(claimed):
         return 0, 0
+    if (claimed == claimed[0]).all():  # nearly always
+        return int(claimed[0]), len(claimed)
+    claims, counts = np.unique(claimed, return_counts=True)
     place = int(np.lexsort((claims, counts))[-1])
     return int(claims[place]), int(counts[place])
 

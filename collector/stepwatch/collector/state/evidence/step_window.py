@@ -185,7 +185,7 @@ class CellRing:
     @classmethod
     def depth_for(cls, world: int) -> int:
         """Return the number of steps kept for `world` ranks."""
-        return int(np.clip(cls.most_cells // max(world, 1), LEAST_STEPS, MAX_STEPS))
+        return min(max(cls.most_cells // max(world, 1), LEAST_STEPS), MAX_STEPS)
 
     @classmethod
     def reach_for(cls, world: int) -> int:

@@ -129,8 +129,8 @@ class WorkWindows:
     def _grow(self, state: Matrix, grown: Matrix, passed: Vector) -> None:
         """Add an interval to the open windows; an unknown counter adds nothing."""
         counts = {name: grown[:, place] for place, name in enumerate(_COUNTERS, 2)}
-        state[:, _AT["cpu"]] += counts["cpu_seconds"] + np.nan_to_num(counts["run_queue_seconds"])
-        state[:, _AT["children"]] += np.maximum(np.nan_to_num(counts["children_cpu_seconds"]), 0.0)
+        state[:, _AT["cpu"]] += counts["cpu_seconds"] + _known(counts["run_queue_seconds"])
+        state[:, _AT["children"]] += np.maximum(_known(counts["children_cpu_seconds"]), 0.0)
         least = BYTES_PER_SECOND * passed
         moving = (counts["file_bytes"] >= least) | (counts["tcp_bytes"] >= least)
         state[:, _AT["moving"]] += moving & (passed > 0)
@@ -165,3 +165,8 @@ class WorkWindows:
             ended[working, _AT[name]] = time_ns[over][working]
         ended[:, _OPEN] = 0.0
         state[over] = ended
+
+
+def _known(values: Vector) -> Vector:
+    """Return the same as `numpy.nan_to_num`, which takes ten times as long for a few values."""
+    return values if np.isfinite(values).all() else np.nan_to_num(values)

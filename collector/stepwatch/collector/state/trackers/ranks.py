@@ -230,10 +230,10 @@ class Ranks(JoinedTracker):
         self.gone.update(rank[vanished].tolist())
 
     def _note_pauses(self, rows: Rows) -> None:
-        lives = ~np.isin(rows["process_state"], _DEAD)
         for place, phase in enumerate(PAUSES):
-            paused = np.flatnonzero(lives & (rows["phase"] == phase))
-            if len(paused):
+            in_phase = rows["phase"] == phase
+            if in_phase.any():  # rarely
+                paused = np.flatnonzero(in_phase & ~np.isin(rows["process_state"], _DEAD))
                 moments = rows["time_ns"][paused].astype(np.int64)
                 np.maximum.at(self.paused_ns[place], rows["rank"][paused], moments)
 

@@ -6,7 +6,7 @@ Complete old steps leave it once their slices are stored; a small summary stays 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -74,7 +74,23 @@ def no_rows(count: int) -> Rows:
     return rows
 
 
-class StepFacts(NamedTuple):
+class _StepColumns(NamedTuple):
+    world: int
+    began_ns: int
+    end_ns: _Integers
+    busy: _Floats
+    longest: _Floats
+    observed: _Integers
+    lost: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    allocated: _Floats
+    on_device: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    parts: Rows
+    tokens: _Integers
+    unfinished: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    expected: _Integers
+
+
+class StepFacts(_StepColumns):
     """Per-step facts about one attempt, in step order; times in seconds, arrays with equal length.
 
     Moments are whole nanoseconds: as a float, Unix time is rounded to 2.4e-7 s, which is 1.5e-5
@@ -97,30 +113,17 @@ class StepFacts(NamedTuple):
         expected: number of ranks that should report: all except ranks that are done.
     """
 
-    world: int
-    began_ns: int
-    end_ns: _Integers
-    busy: _Floats
-    longest: _Floats
-    observed: _Integers
-    lost: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    allocated: _Floats
-    on_device: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    parts: Rows
-    tokens: _Integers
-    unfinished: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    expected: _Integers
-
-    @property
+    @cached_property
     def end_s(self) -> _Floats:
         """End of each step on the last rank, Unix seconds (steps,)."""
         return np.asarray(self.end_ns / NANOSECONDS)
 
-    @property
+    @cached_property
     def pauses(self) -> _Floats:
         """Device-seconds of evaluations and saves in each step (steps,); 0 while unknown."""
         parts = [self.parts[name].astype(np.float64) for name in ("eval", "checkpoint")]
-        return np.asarray(np.nansum(parts, axis=0))
+        evaluated, saved = (np.where(part == part, part, 0.0) for part in parts)
+        return np.asarray(evaluated + saved)
 
 
 class StepHistory:

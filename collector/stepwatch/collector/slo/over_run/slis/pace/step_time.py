@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from stepwatch.collector.slo.over_run.sli import JobFacts, Reading, RunSli, unknown
 from stepwatch.collector.state.step_facts import step_lengths
+from stepwatch.collector.statistics.medians import quantiles
 
 _NO_STEPS = "no step after the first one is known"
 
@@ -17,7 +16,7 @@ def _quantile(percent: int) -> Callable[[JobFacts], Reading]:
         lengths = step_lengths(facts.job.current)
         if not len(lengths.seconds):
             return unknown(_NO_STEPS)
-        seconds = float(np.percentile(lengths.seconds, percent))
+        (seconds,) = quantiles(lengths.seconds, (percent / 100,))
         return Reading(seconds, len(lengths.seconds), detail=f"on the {lengths.clock}s' clock")
 
     return measure
@@ -28,8 +27,8 @@ def spread(facts: JobFacts) -> Reading:
     seconds = step_lengths(facts.job.current).seconds
     if not len(seconds):
         return unknown(_NO_STEPS)
-    half, most = np.percentile(seconds, (50, 95))
-    return Reading(float(most / half), len(seconds))
+    half, most = quantiles(seconds, (0.5, 0.95))
+    return Reading(most / half, len(seconds))
 
 
 def usual_steps(facts: JobFacts) -> Reading:
