@@ -98,7 +98,7 @@ def test_a_collector_that_falls_behind_is_sent_fewer_segments_until_it_keeps_up(
 
         assert flushed() == 1.0
         for _ in range(2 * LATE_ROUNDS):
-            service.asked_pace.evaluated(seconds=5.0)
+            service.asked_pace.evaluated(seconds=3.0)
         assert [flushed() for _ in range(4)] == [1.0, 2.0, 4.0, 4.0]
         job_state = service.job("job")
         assert job_state is not None
@@ -131,6 +131,19 @@ def test_an_agent_with_an_alarm_is_asked_for_nothing(
         assert agent.pace.is_due(agent.pace.polls, lambda: False)
         assert [asked(), agent.pace.seconds] == [0.0, 1.0], "for as long as a verdict takes"
     store.close()
+
+
+def test_a_refusal_asks_for_fewer_segments_too(
+    tmp_path: Path, rank: Rank, make_agent: MakeAgent
+) -> None:
+    moods: Moods = [(429, {FLUSH_HEADER: "8", "retry-after": "8"}, b"busy")]
+    with collector(tmp_path / "store.db", moods=moods) as url:
+        agent = make_agent(url)
+        rank.steps(1)
+        round_of(agent)
+        assert 8.0 <= agent.relay.send_once() <= 12.0
+        assert agent.relay.asked_seconds == 8.0
+        assert agent.relay.send_once() == 0.0
 
 
 @pytest.mark.parametrize("value", ["", "soon", "nan", "-3", "inf", "1e400", "0"])

@@ -27,8 +27,8 @@ from tests.soak.processes import Collector, processor_seconds
 
 from .result import Result
 
-COUNTS = (1, 10, 100, 500, 1000)
-"""A collector holds at most 1,000 jobs."""
+COUNTS = (1, 10, 100, 500, 1000, 2000)
+"""A collector holds at most 2,000 jobs."""
 WITH_FAULTS = 500
 """The number of jobs among which five have a fault."""
 FAULTS = ("slow-compute", "slow-data", "slow-compute", "hang", "kill")
@@ -161,25 +161,25 @@ class _Agent:
         for flush in self._fleet.flushes():
             due = (self._began_ns + flush.true_ns) / NANOSECONDS
             await asyncio.sleep(max(0.0, due - time.time()))
-            headers = await self._send(b"".join(flush.segments))
-            self._fleet.asked_seconds = float(headers.get(FLUSH_HEADER, 0.0))
-            answered = self.sent.answered + 1
-            self.sent = self.sent._replace(
-                answered=answered, asked_seconds=self._fleet.asked_seconds
-            )
+            await self._send(b"".join(flush.segments))
+            self.sent = self.sent._replace(answered=self.sent.answered + 1)
 
-    async def _send(self, body: bytes) -> dict[str, str]:
-        """Send a request until it is accepted; return the answer's headers."""
+    async def _send(self, body: bytes) -> None:
+        """Send a request until it is accepted, and note the interval that is asked for."""
         while True:
             try:
                 status, headers = await self._connection.post("/v1/segments", body)
             except (asyncio.IncompleteReadError, ConnectionError):
                 self._connection.close()  # the collector closes a connection after a while
                 continue
+            asked_seconds = float(headers.get(FLUSH_HEADER, 0.0))
+            self.sent = self.sent._replace(asked_seconds=asked_seconds)
+            if self._fleet is not None:
+                self._fleet.asked_seconds = asked_seconds
             if status == 200:
-                return headers
+                return
             self.sent = self.sent._replace(refused=self.sent.refused + 1)
-            await asyncio.sleep(float(headers.get("retry-after", 1)))
+            await asyncio.sleep(float(headers.get("retry-after", 1)) * random.uniform(1.0, 1.5))
 
     def verdict_seconds(self, url: str) -> float | None:
         """Return the seconds from the fault to the first incident after it; None without one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -59,7 +61,7 @@ def test_every_job_is_evaluated_in_each_round_while_there_is_time() -> None:
 
 def test_no_job_waits_longer_than_needed_where_there_is_no_time_for_all() -> None:
     rounds = Rounds(200)  # two seconds of evaluations
-    rounds.next()
+    rounds.next(math.inf)
     per_round = [rounds.next() for _ in range(40)]
     assert max(map(len, per_round)) <= MOST_SHARE / EVALUATION_SECONDS + 1
     waits = [
@@ -71,7 +73,7 @@ def test_no_job_waits_longer_than_needed_where_there_is_no_time_for_all() -> Non
 
 def test_jobs_take_turns_in_a_short_time_while_none_waits_long() -> None:
     rounds = Rounds(80)
-    rounds.next()
+    rounds.next(math.inf)
     counts = [len(rounds.next()) for _ in range(2)]
     assert max(counts) <= MOST_SHARE * SHORT_SHARE / EVALUATION_SECONDS + 1
     assert sum(counts) >= 48
@@ -90,8 +92,8 @@ def test_a_large_job_in_trouble_leaves_time_for_the_quiet_ones() -> None:
     """An evaluation of 16,384 ranks took all of each round, and 500 small jobs waited for ever."""
     rounds = Rounds(100)
     rounds.troubled, rounds.costs = {"job-0"}, {"job-0": 3.0}
-    evaluated = []
-    for _ in range(8):
+    evaluated = rounds.next(math.inf)
+    for _ in range(7):
         for number in range(100):
             rounds.send(number)
         evaluated += rounds.next()
@@ -102,12 +104,25 @@ def test_a_large_job_in_trouble_leaves_time_for_the_quiet_ones() -> None:
 
 def test_a_called_job_is_first_and_all_called_ones_come() -> None:
     rounds = Rounds(100)
-    rounds.next()
+    rounds.next(math.inf)
     rounds.agenda.call(["job-99"])
     assert rounds.next()[0] == "job-99"
     assert "job-99" not in rounds.next()
     rounds.agenda.call([job.name for job in rounds.jobs])
     assert len(rounds.next()) == 100
+
+
+def test_new_jobs_come_after_trouble_and_within_their_time() -> None:
+    rounds = Rounds(1)
+    rounds.troubled = {"job-0"}
+    rounds.next()
+    rounds.jobs += [HeldJob(LiveJob(f"new-{number}")) for number in range(300)]
+    rounds.agenda.call([job.name for job in rounds.jobs])
+    per_round = [rounds.next() for _ in range(6)]
+    assert all(names[0] == "job-0" for names in per_round)
+    most = (1.0 + SHORT_SHARE) * MOST_SHARE / EVALUATION_SECONDS
+    assert max(map(len, per_round[:4])) <= most + 3
+    assert {job.name for job in rounds.jobs} == {name for names in per_round for name in names}
 
 
 def test_a_job_with_an_alarm_comes_before_all_others() -> None:
@@ -119,7 +134,7 @@ def test_a_job_with_an_alarm_comes_before_all_others() -> None:
 
 def test_a_job_without_news_waits_twice_as_long() -> None:
     rounds = Rounds(300)
-    rounds.next()
+    rounds.next(math.inf)
     counts = {number: 0 for number in range(300)}
     for _ in range(40):
         for number in range(150):

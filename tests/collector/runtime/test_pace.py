@@ -40,6 +40,16 @@ def test_it_is_taken_back_step_by_step_once_evaluations_are_in_time_for_a_while(
     assert paces == [4.0] * (PATIENCE - 1) + [2.0] * PATIENCE + [0.0]
 
 
+def test_a_round_with_a_refused_request_is_late() -> None:
+    pace, paces = AskedPace(), []
+    for _ in range(2 * LATE_ROUNDS):
+        pace.refused()
+        paces += requested_paces(pace, 0.1)
+    assert paces == [0.0] * (LATE_ROUNDS - 1) + [2.0] * LATE_ROUNDS + [4.0]
+    assert pace.retry_seconds == 4
+    assert AskedPace().retry_seconds == 1
+
+
 @given(st.lists(st.floats(0, 100)))
 def test_what_is_asked_stays_within_its_bound(seconds: list[float]) -> None:
     assert all(

@@ -29,12 +29,15 @@ DONE = ("accepted", DUPLICATE)
 """Verdicts for a stored segment. `REFUSED` is final. Any other word, such as `unsupported`, means
 that the collector cannot read the segment yet.
 """
-_OF_NO_SEGMENT = (421, 429)
+_OVERLOADED = 429
+_OF_NO_SEGMENT = (421, _OVERLOADED)
 """Statuses unrelated to the segments: a wrong host name, or an overloaded collector."""
 _MOST_REASONS = 100
 _MOST_SAID = 300
 """Maximum characters of a refusal in the log."""
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 15.0
+_MOST_SPREAD = 1.5
+"""Agents that were refused together come back spread over this multiple of the asked time."""
 
 
 @dataclass
@@ -89,9 +92,10 @@ class Relay:
             body = b"".join(segment.data for segment in outgoing)
             with self._post(body) as response:
                 answer = read_body(response)
+            if response.status_code in (200, _OVERLOADED):
+                self.asked_seconds = read_asked_seconds(response.headers)
             if response.status_code != 200:
                 return self._request_failed(outgoing, response, answer)
-            self.asked_seconds = read_asked_seconds(response.headers)
             return self._apply(outgoing, read_answer(answer))
         except (HttpError, ValueError, OSError) as error:
             return self._back_off(problems.of_error(error, self.client.address), None)
@@ -227,7 +231,8 @@ class Relay:
         self._delay = min(max(self._delay * 2, _FIRST_DELAY), _LONGEST_DELAY)
         is_seconds = retry_after is not None and retry_after.isascii() and retry_after.isdigit()
         retry_s = float(retry_after or 0) if is_seconds else 0.0
-        return max(min(retry_s, 60.0), self._delay * random.uniform(0.5, 1.0))
+        spread_s = min(retry_s, 60.0) * random.uniform(1.0, _MOST_SPREAD)
+        return max(spread_s, self._delay * random.uniform(0.5, 1.0))
 
 
 def _of_answer(response: http.Answer, body: bytes) -> problems.Problem:

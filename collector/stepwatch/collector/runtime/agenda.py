@@ -20,7 +20,7 @@ EVENTS = frozenset({Kind.LIFECYCLE, Kind.DIAGNOSIS, Kind.FLIGHT, Kind.LAST_LINE}
 """Kinds of records about an event: a start, an end, a save, a stall; most segments have none."""
 _STATE, _FIELD, _STOPPED = Kind.RANK_STATE, "process_state", int(ProcessState.STOPPED)
 MOST_SHARE = 0.7
-"""Share of the interval between rounds for the jobs with trouble, and as much for the others."""
+"""Share of the interval between rounds for jobs with trouble, for new ones, and for the others."""
 SHORT_SHARE = 0.35
 """Share of that time for jobs that wait for less than `QUIET_SECONDS`: 0.25 s of a second."""
 QUIET_SECONDS = 5.0
@@ -77,9 +77,9 @@ class Agenda:
     ) -> Iterator[HeldJob]:
         """Yield the jobs of a round in their order; the caller evaluates each.
 
-        New and called jobs come in every round. Jobs with trouble and `alarmed` ones come next for
-        at most `seconds`, then the others for as long: neither waits for the other's, however long
-        one evaluation takes. Of two other jobs, one with new segments that waits for 3 s comes
+        Called jobs come in every round. Jobs with trouble and `alarmed` ones come next for at most
+        `seconds`, then new jobs for as long, then the others: none waits for another's, however
+        long one evaluation takes. Of two other jobs, one with new segments that waits for 3 s comes
         before one without that waits for 5 s.
         """
         now = self._clock()
@@ -87,17 +87,20 @@ class Agenda:
             called, self._called = self._called, set()
         urgency: dict[str, float] = {}
         """Waits beside the planned ones: at 1 a job is due."""
-        lanes: tuple[list[HeldJob], ...] = [], [], []
+        calls, *lanes = list[HeldJob](), list[HeldJob](), list[HeldJob](), list[HeldJob]()
+        trouble, new, others = lanes
         self._late_s = -math.inf
         for job in jobs:
-            wait, planned = self._wait(job.name, now, called), _planned(job)
+            wait, planned = now - self._evaluated_s.get(job.name, -math.inf), _planned(job)
             urgency[job.name] = wait / planned
+            if math.isinf(wait):
+                new.append(job)
+                continue
+            self._late_s = max(self._late_s, wait - planned)
             is_trouble = job.name in self._attentive or job.name in alarmed
-            lanes[0 if math.isinf(wait) else 1 if is_trouble else 2].append(job)
-            if math.isfinite(wait):
-                self._late_s = max(self._late_s, wait - planned)
-        yield from lanes[0]
-        for lane in lanes[1:]:
+            (calls if job.name in called else trouble if is_trouble else others).append(job)
+        yield from calls
+        for lane in lanes:
             lane.sort(key=lambda job: urgency[job.name], reverse=True)
             began, is_begun = self._clock(), False
             for job in lane:
@@ -105,10 +108,6 @@ class Agenda:
                 if not is_begun or self._clock() - began < share * seconds:
                     is_begun = True
                     yield job
-
-    def _wait(self, name: str, now_s: float, called: set[str]) -> float:
-        """Return the seconds since a job's evaluation; infinite for a new or called one."""
-        return math.inf if name in called else now_s - self._evaluated_s.get(name, -math.inf)
 
     def longest_wait(self) -> float:
         """Return the seconds since the oldest evaluation of a job."""

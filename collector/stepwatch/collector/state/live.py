@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,7 @@ from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
 
-MAX_JOBS = 1000
+MAX_JOBS = 2000
 MAX_CELLS = 1 << 25
 """Limit for all window cells, at about 62 bytes each.
 
@@ -29,8 +30,8 @@ Above it the jobs with the oldest writes go.
 MAX_PENDING_BYTES = 64 << 20
 """Limit for waiting segments in bytes.
 
-Above it they are folded in at once; a job under evaluation drops them and reads them from the log
-later.
+Above it a request folds in its own jobs' ones; a job under evaluation drops them and reads them
+from the log later.
 """
 MAX_EVICTED = 10_000
 """Maximum number of evicted jobs whose sender is remembered."""
@@ -123,7 +124,7 @@ class LiveState:
         `source` is the sender. Segments of withheld jobs stay in the log. Returns the names of jobs
         that are not live although the log holds more segments, and that may return.
         """
-        strange: set[str] = set()
+        strange, written = set[str](), list[HeldJob]()
         by_job: dict[str, list[tuple[int, Segment]]] = {}
         for entry in stored:
             by_job.setdefault(entry[1].key.job, []).append(entry)
@@ -133,7 +134,8 @@ class LiveState:
                 strange.add(name)
                 continue
             job.cursor.offer_all(segments, received)
-        self._give_back(received.wall_s)
+            written.append(job)
+        self._give_back(written, received.wall_s)
         return strange - self.withheld.keys() - self.crowded_out(received.wall_s).keys()
 
     def _written(self, name: str, source: str | None) -> HeldJob | None:
@@ -146,22 +148,35 @@ class LiveState:
                 self._jobs[name] = job
             return job
 
-    def _give_back(self, now_s: float) -> None:
-        """Fold in waiting segments above the limit; a job in use drops them instead."""
-        jobs = self.jobs()
-        if waiting_bytes(job.cursor for job in jobs) <= MAX_PENDING_BYTES:
+    def _give_back(self, written: list[HeldJob], now_s: float) -> None:
+        """Fold in waiting segments above the limit; a job in use drops them instead.
+
+        The jobs just written come first: a request that brings more than there is room for takes
+        longer itself, and delays no other by more than its own part.
+        """
+        excess = waiting_bytes(job.cursor for job in self.jobs()) - MAX_PENDING_BYTES
+        if excess <= 0:
             return
-        for job in jobs:
-            if job.lock.acquire(blocking=False):
-                try:
-                    self.fold(job, now_s)
-                finally:
-                    job.lock.release()
-            else:
+        largest_first = sorted(self.jobs(), key=lambda job: job.cursor.waiting_bytes, reverse=True)
+        for job in itertools.chain(written, largest_first):
+            if excess > 0:
+                excess -= self._freed(job, now_s)
+        for job in largest_first:
+            if excess > 0:  # they wait for a gap to close
+                excess -= job.cursor.waiting_bytes
                 job.cursor.drop()
-        for job in jobs:
-            if waiting_bytes(peer.cursor for peer in jobs) > MAX_PENDING_BYTES:
-                job.cursor.drop()  # it waits for a gap to close
+
+    def _freed(self, job: HeldJob, now_s: float) -> int:
+        """Fold in a job's waiting segments, or drop them; return their bytes."""
+        before = job.cursor.waiting_bytes
+        if job.lock.acquire(blocking=False):
+            try:
+                self.fold(job, now_s)
+            finally:
+                job.lock.release()
+        else:
+            job.cursor.drop()
+        return before - job.cursor.waiting_bytes
 
     def fold(self, job: HeldJob, now_s: float) -> bool:
         """Fold in waiting segments under the job's lock; an error quarantines the job.

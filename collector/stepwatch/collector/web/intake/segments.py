@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import anyio
@@ -73,9 +73,9 @@ class SegmentsApi:
         except TooSlowError:
             return _problem(408, f"the body did not arrive within {BODY_SECONDS:.0f} s, or at once")
         except NoMemoryError:
-            return _busy("too many bytes are being sent")
+            return self._overloaded("too many bytes are being sent")
         except TimeoutError:
-            return _busy("too many requests are being stored")
+            return self._overloaded("too many requests are being stored")
 
     async def _answer(self, request: Request, body: bytes) -> Response:
         node = getattr(request.state, "node", "")
@@ -86,7 +86,7 @@ class SegmentsApi:
                 return _problem(403, foreign)
             seconds = self._rates.wait_for(node, len(body))
             if seconds:
-                return _busy(f"node {node} sends more than one may", seconds)
+                return _refused(f"node {node} sends more than one may", seconds)
         source = node or _peer(request)
         async with self._turns.acquire(source):
             return await self._in_thread(lambda: self._stored(body, source))
@@ -98,14 +98,20 @@ class SegmentsApi:
 
     def _stored(self, body: bytes, source: str) -> Response:
         verdicts = self._service.receive(body, source)
-        flush_seconds = self._asked_seconds(body)
+        asked_seconds = self._asked_seconds(body)
         document = {
             "verdicts": [verdict._asdict() for verdict in verdicts],
             "formats": list(wire.READABLE_FORMATS),
             "profiles": self._profiles.documents_for(body),
         }
-        headers = {FLUSH_HEADER: f"{flush_seconds:g}"} if flush_seconds else None
+        headers = _asking(asked_seconds)
         return Response(encoded(document), media_type="application/json", headers=headers)
+
+    def _overloaded(self, message: str) -> Response:
+        """Refuse a request; the agent keeps its segments, and sends fewer, larger ones."""
+        pace = self._service.asked_pace
+        pace.refused()
+        return _refused(message, pace.retry_seconds, _asking(pace.seconds))
 
     def _asked_seconds(self, body: bytes) -> float:
         """Return the flush interval to ask the sender for; 0 for its own."""
@@ -125,8 +131,12 @@ def _media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _busy(message: str, seconds: int = 1) -> Response:
-    return _problem(429, message, {"retry-after": str(seconds)})
+def _asking(seconds: float) -> dict[str, str]:
+    return {FLUSH_HEADER: f"{seconds:g}"} if seconds else {}
+
+
+def _refused(message: str, seconds: int, headers: Mapping[str, str] | None = None) -> Response:
+    return _problem(429, message, {"retry-after": str(seconds), **(headers or {})})
 
 
 def _problem(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
