@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stepwatch.signals.records import COMMON, DTYPES, RING_KINDS, UNKNOWN, Kind, make_rows
+from stepwatch.signals.records import (
+    COMMON,
+    DTYPES,
+    RING_KINDS,
+    UNKNOWN,
+    Kind,
+    make_rows,
+    pack,
+    unknown_values,
+)
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -49,3 +58,18 @@ def test_fields_that_are_not_given_are_unknown(kind: Kind) -> None:
     unknown = {**UNKNOWN[kind], "rank": 5}
     expected = np.array(tuple(unknown.values()), dtype=DTYPES[kind])
     assert rows[1, 1].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_record_packed_without_numpy_has_the_same_bytes(kind: Kind) -> None:
+    assert pack(kind, [unknown_values(kind)] * 2) == make_rows(kind, 2).tobytes()
+
+
+def test_a_packed_text_is_cut_at_a_character_and_a_number_that_does_not_fit_is_refused() -> None:
+    rows = np.frombuffer(
+        pack(Kind.NIC, [unknown_values(Kind.NIC, interface="aé".encode() * 6, errors=3)]),
+        DTYPES[Kind.NIC],
+    )
+    assert rows["interface"].tolist() == ["aéaéaéaéaéa".encode()] and rows["errors"].tolist() == [3]
+    with pytest.raises(ValueError, match="NIC"):
+        pack(Kind.NIC, [unknown_values(Kind.NIC, seq=-1)])

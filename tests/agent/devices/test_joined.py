@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 
-from stepwatch.agent.devices import joined
 from stepwatch.agent.devices.exported import device_gauges
+from stepwatch.agent.devices.joined import joined
 from stepwatch.agent.devices.limits import MOST
-from stepwatch.agent.devices.rows import name_of, unknown_rows
+from stepwatch.agent.devices.rows import name_of
 from stepwatch.signals.names import DEVICE_METRICS
-from stepwatch.signals.records import DTYPES, Activity, Kind
+from stepwatch.signals.records import DTYPES, Activity, Kind, make_rows
 from stepwatch.signals.wire import Rows
 
 
 def reading(*addresses: str, **values: float) -> Rows:
     """Rows of devices at these addresses, all with these values."""
-    rows = unknown_rows(len(addresses))
+    rows = make_rows(Kind.DEVICE, len(addresses), device=range(len(addresses)))
     rows["address"] = [address.encode() for address in addresses]
     for name, value in values.items():
         rows[name] = value

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.agent.facts import FactBook, Sighting
-from stepwatch.agent.facts.book import AGAIN_SECONDS, MAX_FACTS
+from stepwatch.agent.facts.book import AGAIN_SECONDS, FactBook
+from stepwatch.agent.facts.sighting import MAX_FACTS, Sighting
 from stepwatch.signals.node_facts.catalogue import CATALOGUE, Severity
 from stepwatch.signals.records import NodeFact
 from stepwatch.signals.wire import Rows

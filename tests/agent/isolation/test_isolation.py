@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Self
 
@@ -19,14 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.agent.facts import Sighting
-from stepwatch.agent.isolation.answer import Answer, decode, encode
+from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.agent.isolation.answer import Answer, encode
+from stepwatch.agent.isolation.decoding import decode
+from stepwatch.agent.isolation.helper_process import HelperProcess
 from stepwatch.agent.isolation.readings import Readings
+from stepwatch.agent.isolation.starter import Starter
 from stepwatch.agent.probes import Probe, ProbeContext
 from stepwatch.agent.probes.probe import RankProcesses, Unknown
 from stepwatch.signals.clock import SystemClock
-from stepwatch.signals.records import UNKNOWN_RANK, Kind, NodeFact, make_rows
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import Kind, NodeFact, Values, unknown_values
 from tests.waiting import until
 
 
@@ -53,16 +54,16 @@ class FileProbe(Probe):
         """Whether the file is there."""
         return self.file.exists()
 
-    def read(self) -> Rows:
+    def read(self) -> list[Values]:
         """One row: the number, how often this process has read, and itself."""
         self._reads += 1
-        return make_rows(
-            Kind.FLIGHT,
-            1,
-            rank=UNKNOWN_RANK,
-            collective_seq=int(self.file.read_text()),
-            sizes=json.dumps([self._reads, os.getpid(), sorted(self._ranks())]).encode(),
-        )
+        return [
+            unknown_values(
+                Kind.FLIGHT,
+                collective_seq=int(self.file.read_text()),
+                sizes=json.dumps([self._reads, os.getpid(), sorted(self._ranks())]).encode(),
+            )
+        ]
 
     def owners(self) -> list[set[int]]:
         """The row is about the ranks that it knows of."""
@@ -72,7 +73,7 @@ class FileProbe(Probe):
 class Raising(FileProbe):
     """Raises what no probe may raise."""
 
-    def read(self) -> Rows:
+    def read(self) -> list[Values]:
         """Never reads."""
         raise KeyError("no such thing")
 
@@ -142,13 +143,9 @@ def test_a_hung_read_is_unknown_and_delays_no_other_probe(
     assert caplog.text.count("probe hung is unknown (late): its read did not come back") == 1
     process = sizes_of(readings, "file")[1]
     until(
-        "only the process that reads lives, and the one that started it",
-        lambda: {*living(os.getpid())} - {*other_processes} == {process, parent_of(process)},
+        "only the process that reads lives",
+        lambda: {*living(os.getpid())} - {*other_processes} == {process},
     )
-
-
-def parent_of(pid: object) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def living(parent: int) -> list[int]:
@@ -164,18 +161,22 @@ def living(parent: int) -> list[int]:
 def test_who_was_late_is_not_waited_for(
     fifo: Path, reading: list[Readings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits: list[int] = []
+    rounds: list[int] = []
+    waited: list[int] = []
+    wait = Starter.wait
 
-    def counted(awaited: list[Connection], seconds: float) -> list[object]:
-        waits.append(len(awaited))
-        return list(wait(awaited, seconds))
+    def noted(starter: Starter, helpers: list[HelperProcess], seconds: float) -> bool:
+        waited.extend(rounds[-1:])
+        return wait(starter, helpers, seconds)
 
-    monkeypatch.setattr("stepwatch.agent.isolation.readings.wait", counted)
     ranks = RankProcesses()
     readings = readings_of(reading, FileProbe(fifo, "hung", ranks), ranks=ranks)
-    for _ in range(4):
+    readings.read()
+    monkeypatch.setattr(Starter, "wait", noted)
+    for number in range(1, 4):
+        rounds.append(number)
         readings.read()
-    assert waits == [1], "only the first round of a hang costs the grace"
+    assert waited == [], "only the first round of a hang costs the grace"
 
 
 def test_a_source_that_comes_back_is_read_again(fifo: Path, reading: list[Readings]) -> None:
@@ -258,12 +259,12 @@ def test_no_process_is_left_when_the_agent_closes_or_is_killed(file: Path) -> No
     st.text(max_size=20),
 )
 def test_an_answer_is_what_was_said(sockets: list[tuple[int, frozenset[int]]], detail: str) -> None:
-    rows = make_rows(Kind.NIC, len(sockets), rank=[rank for rank, _ in sockets] if sockets else 0)
+    rows = [unknown_values(Kind.NIC, rank=rank) for rank, _ in sockets]
     facts = tuple(Sighting(NodeFact.XID, detail, code=rank, pid=1) for rank, _ in sockets)
     answer = Answer(rows, tuple(pids for _, pids in sockets), facts, None, detail)
-    back = decode(encode(answer), Kind.NIC)
-    assert back.rows is not None and back.rows.tobytes() == rows.tobytes()
-    assert back._replace(rows=None) == answer._replace(rows=None)
+    back = decode(encode(answer, Kind.NIC), Kind.NIC)
+    assert back.rows is not None and back.rows["rank"].tolist() == [rank for rank, _ in sockets]
+    assert back[1:] == answer[1:]
 
 
 @given(st.binary(max_size=200))
@@ -274,21 +275,8 @@ def test_what_is_no_answer_is_refused(data: bytes) -> None:
         decode(b"{}\n" + data, Kind.NIC)
 
 
-def test_processes_are_forked_by_one_that_has_no_thread(
-    file: Path, reading: list[Readings]
-) -> None:
-    """A fork of a process with threads copies one of them, and the locks of all."""
-    ranks = RankProcesses()
-    readings = readings_of(reading, FileProbe(file, ranks=ranks), ranks=ranks)
-    readings.read()
-    server = parent_of(sizes_of(readings, "file")[1])
-    assert server != os.getpid() and parent_of(server) == os.getpid()
-    assert len(list(Path(f"/proc/{server}/task").iterdir())) == 1
-
-
 @pytest.mark.long(
-    "tests/agent/isolation/test_isolation.py::test_processes_are_forked_by_one_that_has_no_thread",
-    "tests/agent/isolation/test_isolation.py::test_probes_are_read_again_after_the_process_that_starts_them_ended",
+    "tests/agent/isolation/test_isolation.py::test_a_process_that_is_killed_or_raises_is_unknown",
 )
 def test_probes_start_again_while_threads_come_and_go(
     file: Path, reading: list[Readings], caplog: pytest.LogCaptureFixture
@@ -324,7 +312,7 @@ def busy(ended: threading.Event) -> None:
 class Crashing(FileProbe):
     """Ends as a driver's library ends its process."""
 
-    def read(self) -> Rows:
+    def read(self) -> list[Values]:
         """Never reads."""
         os.kill(os.getpid(), signal.SIGSEGV)
         return super().read()
@@ -345,23 +333,6 @@ def test_a_process_that_crashes_is_counted_and_named(
     assert readings.details["file"] == "its process ended while it read (SIGSEGV)"
     assert readings.starter.crashes == {("file", "SIGSEGV"): 1}
     caplog.clear()  # or the fixture that looks for crashes fails this test
-
-
-def test_probes_are_read_again_after_the_process_that_starts_them_ended(
-    file: Path, reading: list[Readings], caplog: pytest.LogCaptureFixture
-) -> None:
-    ranks = RankProcesses()
-    readings = readings_of(reading, FileProbe(file, ranks=ranks), ranks=ranks)
-    readings.read()
-    first = parent_of(sizes_of(readings, "file")[1])
-    os.kill(first, signal.SIGKILL)
-
-    def is_read() -> bool:
-        readings.read()
-        return "file" in readings.latest and parent_of(sizes_of(readings, "file")[1]) != first
-
-    until("it is read again", is_read)
-    assert "the process that starts those of probes ended" in caplog.text
 
 
 def test_a_probe_that_no_process_can_make_is_unknown(

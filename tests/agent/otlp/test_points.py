@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from stepwatch.agent.facts import FactBook, Sighting
+from stepwatch.agent.facts.book import FactBook
+from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.otlp.conventions import CONVENTIONS, STATUS_TYPES
 from stepwatch.agent.otlp.points import MOST_POINTS, STATES, points_of
 from stepwatch.agent.probes.host import HostProbe
@@ -21,6 +22,7 @@ from stepwatch.signals.node_facts.catalogue import CATALOGUE
 from stepwatch.signals.otlp.points import Point
 from stepwatch.signals.records import BODIES, Kind, NodeFact, make_rows
 from stepwatch.signals.wire import Rows
+from tests.agent.probes import rows_of
 from tests.agent.probes.nvml.scripted import Driver
 
 INCUBATING = "opentelemetry.semconv._incubating"
@@ -63,7 +65,7 @@ def nvml(driver: Driver) -> Iterator[NvmlProbe]:
 def test_a_device_as_its_driver_says_it(driver: Driver, nvml: NvmlProbe) -> None:
     driver.devices[0] |= {"pci_bus": 0x3B}
     driver.write()
-    points = points_of(Held(nvml=nvml.read()), [])
+    points = points_of(Held(nvml=rows_of(nvml)), [])
     identity = {"hw.type": "gpu", "hw.id": "0000:3b:00", "hw.name": "gpu 0"}
     device_points = [point for point in points if identity.items() <= point.attributes.items()]
     assert values_of(device_points) == {
@@ -85,17 +87,17 @@ def test_a_device_as_its_driver_says_it(driver: Driver, nvml: NvmlProbe) -> None
 def test_what_a_driver_does_not_report_is_not_sent(driver: Driver, nvml: NvmlProbe) -> None:
     driver.devices = [{"no_events": 1}]
     driver.write()
-    rows = nvml.read()
+    rows = rows_of(nvml)
     assert len(rows) == 1
     assert points_of(Held(nvml=rows), []) == []
     assert points_of(Held(), []) == []
 
 
 def test_a_lost_device_has_failed_and_has_no_temperature(driver: Driver, nvml: NvmlProbe) -> None:
-    nvml.read()
+    rows_of(nvml)
     driver.devices[1]["lost"] = 1
     driver.write()
-    points = points_of(Held(nvml=nvml.read()), [])
+    points = points_of(Held(nvml=rows_of(nvml)), [])
     lost = values_of(points, hw_name="gpu 1")
     assert lost == {"hw.status ok": 0.0, "hw.status degraded": 0.0, "hw.status failed": 1.0}
 
@@ -117,7 +119,7 @@ def test_facts_about_a_device_are_its_status(
     driver.write()
     book = FactBook()
     book.take("nvml", [Sighting(fact, "0000:3b:00", "as the test says") for fact in facts], 1)
-    points = points_of(Held(nvml=nvml.read()), book.present())
+    points = points_of(Held(nvml=rows_of(nvml)), book.present())
     status = values_of(points, hw_name="gpu 0")
     assert {state: status[f"hw.status {state}"] for state in STATES} == {
         name: float(name == state) for name in STATES
@@ -152,7 +154,7 @@ def test_cards_are_hardware_and_what_software_made_is_none(tmp_path: Path) -> No
     (tmp_path / "class/net/eth0/device").mkdir()
     (tmp_path / "class/net/eth0/speed").write_text("25000\n")
     (tmp_path / "class/net/veth1/speed").write_text("-1\n")
-    rows = NicProbe(SystemClock(), tmp_path, tmp_path).read()
+    rows = rows_of(NicProbe(SystemClock(), tmp_path, tmp_path))
     points = points_of(Held(nic=rows), [], tmp_path)
     assert values_of(points, hw_id="eth0") == {
         "hw.network.io receive": 1000.0,
@@ -170,7 +172,7 @@ def test_cards_are_hardware_and_what_software_made_is_none(tmp_path: Path) -> No
 def test_the_host_as_its_kernel_says_it() -> None:
     probe = HostProbe(SystemClock())
     probe.read()
-    first = values_of(points_of(Held(host=probe.read()), []))
+    first = values_of(points_of(Held(host=rows_of(probe)), []))
     total = next(
         line for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line
     )

@@ -16,6 +16,7 @@ from stepwatch.agent.probes.nvml import NvmlProbe
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import UNKNOWN, Activity, Kind
+from tests.agent.probes import rows_of
 from tests.gpu.finding import Finding
 from tests.gpu.place import Place
 
@@ -64,7 +65,7 @@ def _read(place: Place, probe: Probe) -> Iterator[Finding]:
     times, rows = [], None
     for _ in range(READS):
         began = time.perf_counter()
-        rows = probe.read()
+        rows = rows_of(probe)
         times.append(time.perf_counter() - began)
         time.sleep(BETWEEN_SECONDS)
     assert rows is not None

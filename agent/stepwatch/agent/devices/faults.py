@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
-import numpy as np
-
 from stepwatch.agent.facts.growth import Growth
 from stepwatch.agent.facts.sighting import Sighting
-from stepwatch.signals.records import NodeFact, Throttle
+from stepwatch.signals.records import NodeFact, Throttle, Values
 
 from .limits import MOST
 
@@ -33,7 +32,7 @@ class ValueFaults:
         self._growth = Growth()
 
     def find(
-        self, name: str, row: np.void, now: float, ceiling: float | None = None
+        self, name: str, row: Values, now: float, ceiling: float | None = None
     ) -> Iterator[Sighting]:
         """Yield the faults in device `name`'s row; `now` is in seconds.
 
@@ -42,14 +41,14 @@ class ValueFaults:
         yield from self._clocks(name, row, ceiling or float(row["clock_limit_hertz"]))
         yield from self._memory(name, float(row["ecc_uncorrected"]))
         replays = float(row["pcie_replays"])
-        if np.isfinite(replays):
+        if math.isfinite(replays):
             counters = {"pcie_replays_a_minute": int(replays)}
             most = {"pcie_replays_a_minute": MOST["pcie_replays_a_minute"]}
             if self._growth.measure(name, counters, now).beyond(most):
                 text = f"{int(replays)} since its driver was loaded"
                 yield Sighting(NodeFact.PCIE_REPLAYS, name, text)
 
-    def _clocks(self, name: str, row: np.void, ceiling: float) -> Iterator[Sighting]:
+    def _clocks(self, name: str, row: Values, ceiling: float) -> Iterator[Sighting]:
         reasons = Throttle(max(0, int(row["throttle"])))
         clock = float(row["clock_hertz"])
         causes = [words for reason, words in _REASONS.items() if reason & reasons]
@@ -64,7 +63,7 @@ class ValueFaults:
             yield Sighting(NodeFact.HARDWARE_SLOWDOWN, name, text)
 
     def _memory(self, name: str, uncorrected: float) -> Iterator[Sighting]:
-        if not np.isfinite(uncorrected):
+        if not math.isfinite(uncorrected):
             return
         grown = uncorrected - self._uncorrected.get(name, uncorrected)
         self._uncorrected[name] = uncorrected
@@ -75,8 +74,8 @@ class ValueFaults:
 
 def clock_drop(clock: float, ceiling: float) -> str:
     """Describe a clock drop in words; both arguments are in hertz, NaN if unknown."""
-    if not np.isfinite(clock):
+    if not math.isfinite(clock):
         return "to an unknown clock"
-    if not np.isfinite(ceiling):
+    if not math.isfinite(ceiling):
         return f"to {clock / 1e6:.0f} MHz"
     return f"from {ceiling / 1e6:.0f} to {clock / 1e6:.0f} MHz"

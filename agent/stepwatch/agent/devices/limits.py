@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from importlib import resources
+from pathlib import Path
 
 
 def _load() -> dict[str, float]:
-    text = resources.files(__package__).joinpath("limits.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("limits.toml").read_text(encoding="utf-8")
     return {item["name"]: float(item["most"]) for item in tomllib.loads(text)["limit"]}
 
 

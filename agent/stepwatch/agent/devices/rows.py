@@ -1,19 +1,22 @@
-"""DEVICE rows."""
+"""DEVICE records."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from stepwatch.signals.records import Kind, make_rows
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import Kind, Values, unknown_values
 
-
-def unknown_rows(count: int) -> Rows:
-    """Return rows for devices 0, 1, ... with every value unknown."""
-    return make_rows(Kind.DEVICE, count, device=range(count))
+if TYPE_CHECKING:
+    import numpy as np
 
 
-def name_of(row: np.void) -> str:
+def unknown_devices(count: int) -> list[Values]:
+    """Return records for devices 0, 1, ... with every value unknown."""
+    return [unknown_values(Kind.DEVICE, device=number) for number in range(count)]
+
+
+def name_of(row: Mapping[str, Any] | np.void) -> str:
     """Return the PCI address as the kernel log writes it, else the device number.
 
     Facts from both sources then have the same subject.

@@ -16,12 +16,10 @@ from stepwatch.signals.node_facts.xids import xid_of
 from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind, NodeFact, text_bytes
 from stepwatch.signals.wire import Rows
 
-from .sighting import Sighting
+from .sighting import MAX_FACTS, Sighting
 
 logger = logging.getLogger(__name__)
 
-MAX_FACTS = 256
-"""Maximum number of facts per node; further ones are counted but not kept."""
 AGAIN_SECONDS = 30.0
 """Seconds between two reports of an unchanged fact: a receiver that missed one gets the next."""
 _MOST = 0xFFFFFFFF

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from stepwatch.signals.records import NodeFact
 
+MAX_FACTS = 256
+"""Maximum number of facts per node; further ones are counted but not kept."""
+
 
 class Sighting(NamedTuple):
     """A node fault in one read.

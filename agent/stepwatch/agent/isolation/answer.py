@@ -1,40 +1,42 @@
-"""Messages between the agent and a probe's process: one answer per question.
+"""One read of a probe, and its bytes between the process that reads and the agent.
 
-An answer is one JSON line followed by the rows in memory layout; nothing in it is executed.
+The bytes are one JSON line followed by the records in memory layout; nothing in them is executed.
+This module needs no numpy: `decoding` is the agent's end.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
-
-from stepwatch.agent.facts.book import MAX_FACTS
-from stepwatch.agent.facts.sighting import Sighting
+from stepwatch.agent.facts.sighting import MAX_FACTS, Sighting
 from stepwatch.agent.probes.probe import Probe, Unknown
-from stepwatch.signals.records import DTYPES, Kind, NodeFact
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import Kind, Values, pack
 
-MAX_BYTES = 1 << 20
-"""A longer answer is refused: the largest probe sends about 20 KiB."""
+if TYPE_CHECKING:
+    from stepwatch.signals.wire import Rows
+
+    Read = Rows | list[Values]
+
+R = TypeVar("R")
 
 
-class Answer(NamedTuple):
+class Answer(NamedTuple, Generic[R]):
     """The result of one probe read: rows, or the reason for their absence (`unknown`, `detail`).
 
-    `owners` has, for each row, the related process ids; it is empty if no row relates to a process.
-    `facts` are the faults found.
+    `rows` are the probe's own, in the agent always a structured array. `owners` has, for each row,
+    the related process ids; it is empty if no row relates to a process. `facts` are the faults
+    found.
     """
 
-    rows: Rows | None = None
+    rows: R | None = None
     owners: tuple[frozenset[int], ...] = ()
     facts: tuple[Sighting, ...] = ()
     unknown: Unknown | None = None
     detail: str = ""
 
 
-def read(probe: Probe) -> Answer:
+def read(probe: Probe) -> Answer[Read]:
     """Read a probe once, in this process."""
     if not probe.supported():
         return Answer(unknown=Unknown.NO_SOURCE, detail="its source is not there")
@@ -48,37 +50,16 @@ def read(probe: Probe) -> Answer:
     return Answer(rows, tuple(map(frozenset, probe.owners())), facts)
 
 
-def encode(answer: Answer) -> bytes:
-    """Return an answer as bytes."""
+def encode(answer: Answer[list[Values]], kind: Kind) -> bytes:
+    """Return an answer as bytes; its rows are records of `kind`.
+
+    Raises:
+        ValueError: a field cannot hold its value.
+    """
     head: dict[str, Any] = {
         "unknown": answer.unknown,
         "detail": answer.detail,
         "owners": [sorted(pids) for pids in answer.owners],
         "facts": answer.facts,
     }
-    rows = b"" if answer.rows is None else answer.rows.tobytes()
-    return json.dumps(head).encode() + b"\n" + rows
-
-
-def decode(data: bytes, kind: Kind) -> Answer:
-    """Read an answer from bytes; its rows are of `kind`.
-
-    Raises:
-        ValueError: the bytes are not an answer.
-    """
-    text, _, body = data.partition(b"\n")
-    head = json.loads(text)
-    try:
-        owners = tuple(frozenset(map(int, pids)) for pids in head["owners"])
-        facts = tuple(_sighting(fields) for fields in head["facts"])
-        unknown = None if head["unknown"] is None else Unknown(head["unknown"])
-        detail = str(head["detail"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not an answer of a probe: {error!r}") from error
-    rows = None if unknown else np.frombuffer(body, dtype=DTYPES[kind]).copy()
-    return Answer(rows, owners, facts, unknown, detail)
-
-
-def _sighting(fields: list[Any]) -> Sighting:
-    fact, *values = fields
-    return Sighting(NodeFact(fact), *values)
+    return json.dumps(head).encode() + b"\n" + pack(kind, answer.rows or ())

@@ -1,20 +1,17 @@
-"""The agent's end of a probe's process: it asks, receives answers and kills a stuck process."""
+"""One probe's place in a process: it asks, receives answers and kills a stuck process."""
 
 from __future__ import annotations
 
-import contextlib
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
-
-from stepwatch.agent.probes.probe import Probe, RankProcesses, Unknown
+from stepwatch.agent.probes.probe import Probe, Unknown
 from stepwatch.signals.clock import NANOSECONDS, Clock
+from stepwatch.signals.wire import Rows
 
-from .answer import MAX_BYTES, Answer, decode
+from .answer import Answer
+from .decoding import decode
+from .helper_process import HelperProcess
 from .shared_process import SharedProcess
 from .starter import Starter
 
-KNOWN_SECONDS = 0.2
-"""Seconds after the socket closes within which the exit status is known."""
 START_SECONDS = 30.0
 """A process that has not started after this time is given up."""
 MOST_STUCK = 3
@@ -31,38 +28,31 @@ class ProbeProcess:
     that doubles, while there are few.
     """
 
-    def __init__(
-        self,
-        probe: Probe,
-        ranks: RankProcesses,
-        clock: Clock,
-        starter: Starter,
-        shared: SharedProcess,
-    ) -> None:
+    def __init__(self, probe: Probe, clock: Clock, starter: Starter, shared: SharedProcess) -> None:
         self.probe = probe
-        self._shared = shared
-        self._is_shared = False
         self.prompt = True
         """Whether the newest answer was on time; a late process is not waited for."""
-        self._ranks = ranks
+        self.process: HelperProcess | None = None
+        self._shared = shared
         self._clock = clock
         self._starter = starter
-        self._connection: Connection | None = None
-        self._number = 0  # process number, as the starter counts
+        self._number = 0  # of the probe in the process
         self._began = False
-        self._dying: list[int] = []
+        self._dying: list[HelperProcess] = []
         self._asked_ns: int | None = None
         self._answers = 0  # from this process
         self._not_before_ns = 0
         self._delay = 0.0
 
     @property
-    def awaited(self) -> Connection | None:
-        """The connection that becomes readable with the answer; None without a pending question."""
-        return self._connection if self._asked_ns is not None else None
+    def awaited(self) -> HelperProcess | None:
+        """The process that answers; None without a pending question."""
+        return self.process if self._asked_ns is not None else None
 
-    def ask(self) -> None:
-        """Request a reading, unless one is pending or the back-off delay has not passed.
+    def want(self) -> HelperProcess | None:
+        """Name the probe in its process's next question; return the process, if there is one.
+
+        Nothing is asked while an answer is pending or the back-off delay has not passed.
 
         Raises:
             OSError: the process cannot be started.
@@ -70,34 +60,27 @@ class ProbeProcess:
         """
         now = self._clock.monotonic_ns()
         if self._asked_ns is not None or now < self._not_before_ns:
-            return
-        if self._connection is None:
-            self._dying = [number for number in self._dying if self._starter.lives(number)]
-            if len(self._dying) >= MOST_STUCK:
-                return
-            self._begin()
-            if self._connection is None:
-                return
-        self._asked_ns = now
-        with contextlib.suppress(OSError):  # the process has ended: `take` reports it
-            self._connection.send_bytes(self._ranks.encode())
-
-    def take(self) -> Answer | None:
-        """Return the answer if it has arrived or cannot arrive; None while it is pending."""
-        if self._connection is None or self._asked_ns is None:
             return None
+        if self.process is None:
+            self._dying = [process for process in self._dying if process.lives]
+            if len(self._dying) >= MOST_STUCK:
+                return None
+            self._begin()
+        assert self.process is not None
+        self._asked_ns = now
+        self.process.want(self._number)
+        return self.process
+
+    def take(self) -> Answer[Rows] | None:
+        """Return the answer if it has arrived or cannot arrive; None while it is pending."""
+        process = self.process
+        if process is None or self._asked_ns is None:
+            return None
+        data = process.take(self._number)
+        if data is None:
+            return self._missing_answer(process)
         try:
-            if not self._connection.poll():
-                return self._overdue_answer()
-            answer = decode(self._connection.recv_bytes(MAX_BYTES), self.probe.kind)
-        except (EOFError, OSError):
-            self._starter.await_end(self._number, KNOWN_SECONDS)
-            why = (
-                self._shared.why_ended()
-                if self._is_shared
-                else self._starter.why_ended(self._number)
-            )
-            return self._ended(why or "its process ended while it read")
+            answer = decode(data, self.probe.kind)
         except ValueError as error:
             return self._ended(str(error))
         self._asked_ns = None
@@ -109,39 +92,38 @@ class ProbeProcess:
 
     def close(self, seconds: float = 1.0) -> None:
         """End the process: it closes its source, or is killed after `seconds`."""
-        if self._connection is None:
+        if self.process is None:
             return
-        self._connection.close()
-        self._connection = None
-        if self._asked_ns is None and not self._is_shared:
-            self._starter.await_end(self._number, seconds)
-        self._shared.is_stuck |= self._is_shared and self._asked_ns is not None
-        self._end(0.0)
+        if self._is_shared:
+            self._shared.is_stuck |= self._asked_ns is not None
+        else:
+            self._starter.end(self.process, 0.0 if self._asked_ns is not None else seconds)
+        self.process = None
+
+    @property
+    def _is_shared(self) -> bool:
+        return self.process is not None and self.process is self._shared.process
 
     def _begin(self) -> None:
         try:
             place = self._shared.hand_out(self.probe)
-            self._is_shared = place is not None
-            self._number, self._connection = place or self._own_process()
+            self.process, self._number = place or (self._starter.start([self.probe]), 0)
         except (OSError, TypeError):
             self._end(self._back_off())
             raise
         self._answers, self._began = 0, False
 
-    def _own_process(self) -> tuple[int, Connection]:
-        connection, child_end = Pipe()
-        with child_end:
-            try:
-                return self._starter.start([self.probe], [child_end.fileno()]), connection
-            except (OSError, TypeError):
-                connection.close()
-                raise
-
-    def _overdue_answer(self) -> Answer | None:
+    def _missing_answer(self, process: HelperProcess) -> Answer[Rows] | None:
         """Handle an answer that has not arrived."""
         assert self._asked_ns is not None
+        if self._number in process.unbuilt:
+            return self._ended(f"its process cannot be started: {process.unbuilt[self._number]}")
+        if not self._starter.lives(process):
+            return self._ended(
+                self._starter.why_ended(process) or "its process ended while it read"
+            )
         if not self._began:
-            return self._beginning(self._asked_ns)
+            return self._beginning(process, self._asked_ns)
         allowed = self.probe.deadline_seconds if self._answers else self.probe.first_seconds
         waited = (self._clock.monotonic_ns() - self._asked_ns) / NANOSECONDS
         self.prompt = False
@@ -155,16 +137,16 @@ class ProbeProcess:
             f"{self._delay:.0f} s",
         )
 
-    def _beginning(self, asked_ns: int) -> Answer | None:
+    def _beginning(self, process: HelperProcess, asked_ns: int) -> Answer[Rows] | None:
         """Handle a process that may not have started: its read has not begun."""
         now = self._clock.monotonic_ns()
-        if self._starter.has_started(self._number):
+        if process.is_ready:
             self._began, self._asked_ns = True, now
         elif now - asked_ns > START_SECONDS * NANOSECONDS:
             return self._ended(f"its process was not there after {START_SECONDS:g} s")
         return None
 
-    def _ended(self, why: str) -> Answer:
+    def _ended(self, why: str) -> Answer[Rows]:
         self._end(self._back_off())
         return Answer(unknown=Unknown.FAILED, detail=why)
 
@@ -175,13 +157,11 @@ class ProbeProcess:
     def _end(self, delay: float) -> None:
         """Kill the process if there is one, and start no other within `delay` seconds.
 
-        A shared process goes on: only the connection ends.
+        A shared process goes on.
         """
-        if self._connection is not None:
-            self._connection.close()
-        if self._number and not self._is_shared:
-            self._starter.kill(self._number)
-            self._dying.append(self._number)
-        self._connection, self._number, self._asked_ns = None, 0, None
-        self._is_shared = False
+        if self.process is not None and not self._is_shared:
+            self._starter.kill(self.process)
+            self._starter.forget(self.process)
+            self._dying.append(self.process)
+        self.process, self._asked_ns = None, None
         self._not_before_ns = self._clock.monotonic_ns() + round(delay * NANOSECONDS)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from multiprocessing.connection import Connection, wait
+from typing import cast
 
-from stepwatch.agent.devices import DEVICE_PROBES, joined
+from stepwatch.agent.devices.joined import DEVICE_PROBES, joined
 from stepwatch.agent.devices.rows import name_of
-from stepwatch.agent.facts import FactBook, Sighting
+from stepwatch.agent.facts.book import FactBook
+from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.keys import Tables
 from stepwatch.agent.probes import Gauge, Probe
 from stepwatch.agent.probes.probe import RankProcesses, Unknown
@@ -20,6 +20,7 @@ from stepwatch.signals.records import DTYPES, Kind, NodeFact
 from stepwatch.signals.wire import Rows
 
 from .answer import Answer, read
+from .helper_process import HelperProcess
 from .probe_process import ProbeProcess
 from .shared_process import SharedProcess
 from .starter import Starter
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 LATE_TEXT = "its read did not come back in time; its process was killed"
 GRACE_SECONDS = 0.2
 """Seconds per flush for all answers, less than one poll; late answers join the next flush."""
+STALLED_SECONDS = 0.05
+"""Silence after which a process goes on beside the read that it may hang in."""
 
 
 class Readings:
@@ -54,8 +57,7 @@ class Readings:
         self.starter = Starter(clock)
         self._processes: dict[str, ProbeProcess] = {}
         self._shared: dict[str, SharedProcess] = {}
-        self._prepared = False
-        self._fresh: dict[str, Answer] = {}
+        self._fresh: dict[str, Answer[Rows]] = {}
         self._answered: set[str] = set()
         self.facts = FactBook()
 
@@ -66,27 +68,29 @@ class Readings:
         self._ask(isolated)
         for probe in self.probes:
             if not probe.isolated:
-                self._use(probe, read(probe))
+                self._use(probe, cast(Answer[Rows], read(probe)))
         self._await([process for process in isolated if process.prompt])
-        self.starter.collect()
-        for process in isolated:
-            self._take(process)
         now = self._clock.monotonic_ns()
         self.facts.take("agent", self._unread(), now)
         self.facts.settle(now)
 
     def _ask(self, processes: Sequence[ProbeProcess]) -> None:
-        if processes and not self._prepared:
-            self._prepared = True
-            with contextlib.suppress(OSError):  # each probe reports it below
-                self.starter.prepare(process.probe for process in processes)
         self.starter.collect()
+        asked: dict[HelperProcess, None] = {}
         for process in processes:
             self._take(process)
             try:
-                process.ask()
+                helper = process.want()
             except (OSError, TypeError) as error:
                 self._forget(process.probe, Unknown.FAILED, f"cannot start its process: {error}")
+                continue
+            if helper is not None:
+                asked[helper] = None
+        if not self._answered:
+            self.starter.await_ready(asked)
+        ranks = self.ranks.encode() if asked else ""
+        for helper in asked:
+            helper.ask(ranks)
 
     def tables(self, ranks: Sequence[WatchedRank]) -> Tables:
         """Return rows for one attempt's segment; probes of one kind share a table."""
@@ -146,38 +150,42 @@ class Readings:
         process = self._processes.get(probe.name)
         if process is None or process.probe is not probe:
             shared = self._shared_by(probe)
-            process = ProbeProcess(probe, self.ranks, self._clock, self.starter, shared)
+            process = ProbeProcess(probe, self._clock, self.starter, shared)
             self._processes[probe.name] = process
         return process
 
     def _shared_by(self, probe: Probe) -> SharedProcess:
-        if probe.helper not in self._shared:
+        helper = probe.helper()
+        if helper not in self._shared:
             members = (
                 candidate
                 for candidate in self.probes
-                if candidate.isolated and candidate.helper == probe.helper
+                if candidate.isolated and candidate.helper() == helper
             )
-            self._shared[probe.helper] = SharedProcess(members, self.starter)
-        return self._shared[probe.helper]
+            self._shared[helper] = SharedProcess(members, self.starter)
+        return self._shared[helper]
 
     def _await(self, processes: Sequence[ProbeProcess]) -> None:
         """Wait for all answers, at most `GRACE_SECONDS`."""
         end = self._clock.monotonic_ns() + round(GRACE_SECONDS * NANOSECONDS)
-        awaited = {process.awaited for process in processes if process.awaited is not None}
-        while awaited:
-            answered = wait(list(awaited), (end - self._clock.monotonic_ns()) / NANOSECONDS)
-            if not answered:
+        while True:
+            for process in processes:
+                self._take(process)
+            awaited = {process.awaited for process in processes} - {None}
+            helpers = [helper for helper in awaited if helper is not None]
+            left_s = (end - self._clock.monotonic_ns()) / NANOSECONDS
+            if not helpers or left_s <= 0:
                 return
-            awaited.difference_update(
-                connection for connection in answered if isinstance(connection, Connection)
-            )
+            if not self.starter.wait(helpers, min(STALLED_SECONDS, left_s)):
+                for helper in helpers:
+                    helper.go_on()
 
     def _take(self, process: ProbeProcess) -> None:
         answer = process.take()
         if answer is not None:
             self._use(process.probe, answer)
 
-    def _use(self, probe: Probe, answer: Answer) -> None:
+    def _use(self, probe: Probe, answer: Answer[Rows]) -> None:
         self._answered.add(probe.name)
         if answer.rows is None:
             if answer.unknown is not Unknown.NO_SOURCE:
@@ -199,7 +207,7 @@ class Readings:
             probe.name, self._primary_sightings(probe, answer), self._clock.monotonic_ns()
         )
 
-    def _primary_sightings(self, probe: Probe, answer: Answer) -> Sequence[Sighting]:
+    def _primary_sightings(self, probe: Probe, answer: Answer[Rows]) -> Sequence[Sighting]:
         """Return an answer's facts, except for devices that a better source reads.
 
         While the better source has not answered, no facts are returned.
@@ -220,7 +228,7 @@ class Readings:
         self.gauges.pop(probe.name, None)
 
 
-def used_devices(answer: Answer) -> dict[int, tuple[str, ...]]:
+def used_devices(answer: Answer[Rows]) -> dict[int, tuple[str, ...]]:
     """Return, for a device reading, each process's device addresses."""
     addresses: dict[int, tuple[str, ...]] = {}
     for row, pids in zip(() if answer.rows is None else answer.rows, answer.owners, strict=False):

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from stepwatch.agent.facts.sighting import Sighting
-from stepwatch.agent.rings.tail import WatchedRank
 from stepwatch.signals.clock import Clock
 from stepwatch.signals.names import Metric
-from stepwatch.signals.records import Kind
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import Kind, Values
+
+if TYPE_CHECKING:
+    from stepwatch.agent.rings.tail import WatchedRank
+    from stepwatch.signals.wire import Rows
 
 DEFAULT_KERNEL_LOG = Path("/dev/kmsg")
 
@@ -48,33 +49,42 @@ class RankProcesses:
         """Return the process ids."""
         return self.pids
 
-    def encode(self) -> bytes:
+    def encode(self) -> str:
         """Return the state for a probe's process."""
         devices = {pid: addresses for pid, addresses in self.devices.items() if pid in self.pids}
-        return json.dumps([sorted(self.pids), sorted(devices.items())]).encode()
+        return json.dumps([sorted(self.pids), sorted(devices.items())])
 
-    def decode(self, data: bytes) -> None:
+    def decode(self, data: str) -> None:
         """Apply a state from `encode`."""
         pids, devices = json.loads(data)
         self.pids = frozenset(pids)
         self.devices = {pid: tuple(addresses) for pid, addresses in devices}
 
 
-@dataclass(frozen=True)
 class ProbeContext:
     """A probe's inputs: the clock, the local ranks and the `/proc` path.
 
     `ranks` is for probes that are not isolated; isolated ones get process ids only.
     """
 
-    clock: Clock
-    ranks: Callable[[], Sequence[WatchedRank]] = tuple
-    rank_processes: RankProcesses = field(default_factory=RankProcesses)
-    proc: Path = Path("/proc")
-    sys: Path = Path("/sys")
-    kernel_log: Path = DEFAULT_KERNEL_LOG
-    dcgm: str = ""
-    """URL for a dcgm-exporter's metrics, empty for none."""
+    def __init__(
+        self,
+        clock: Clock,
+        ranks: Callable[[], Sequence[WatchedRank]] = tuple,
+        rank_processes: RankProcesses | None = None,
+        *,
+        proc: Path = Path("/proc"),
+        sys: Path = Path("/sys"),
+        kernel_log: Path = DEFAULT_KERNEL_LOG,
+        dcgm: str = "",
+    ) -> None:
+        self.clock = clock
+        self.ranks = ranks
+        self.rank_processes = rank_processes or RankProcesses()
+        self.proc, self.sys = proc, sys
+        self.kernel_log = kernel_log
+        self.dcgm = dcgm
+        """URL for a dcgm-exporter's metrics, empty for none."""
 
 
 class Gauge(NamedTuple):
@@ -103,9 +113,6 @@ class Probe(ABC):
     kind: ClassVar[Kind]
     expendable: ClassVar[bool] = True
     isolated: ClassVar[bool] = True
-    helper: ClassVar[str] = "kernel"
-    """Probes with one helper share a process, until a read fails: those that read the kernel's
-    files, and those that call a driver's library, which may crash."""
     deadline_seconds: ClassVar[float] = 5.0
     first_seconds: ClassVar[float] = 10.0
     yields_to: ClassVar[str] = ""
@@ -131,13 +138,21 @@ class Probe(ABC):
     def build(cls, context: ProbeContext) -> Self:
         """Build this node's probe; this opens nothing."""
 
+    def helper(self) -> str:
+        """Return the name of the process that reads the probe with others until a read fails.
+
+        Probes that read the kernel's files share one, and those that call a driver's library, which
+        may crash, another.
+        """
+        return "kernel"
+
     @abstractmethod
     def supported(self) -> bool:
         """Return whether this node has the source."""
 
     @abstractmethod
-    def read(self) -> Rows:
-        """Read the source once.
+    def read(self) -> Rows | list[Values]:
+        """Read the source once; an isolated probe returns records without numpy.
 
         Raises:
             OSError: the source exists but cannot be read now; that is unknown, not healthy.

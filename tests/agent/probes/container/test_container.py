@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwatch.agent.facts import Sighting
+from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.container import WINDOW_SECONDS, ContainerProbe
 from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import NodeFact

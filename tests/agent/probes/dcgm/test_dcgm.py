@@ -17,6 +17,7 @@ from stepwatch.signals.errors import ConfigurationError
 from stepwatch.signals.records import Activity, Kind, NodeFact, Throttle
 from stepwatch.signals.wire import Rows
 from tests.agent.conftest import Rank, round_of, spooled
+from tests.agent.probes import rows_of
 from tests.agent.probes.dcgm.served import HEALTHY, Served, page, served
 from tests.agent.probes.nvml.scripted import Driver
 from tests.collector.made import HandClock
@@ -46,12 +47,12 @@ def sightings_of(exporter: Served, probe: DcgmProbe, **values: float) -> list[Si
     """What the probe finds once device 1 has these values."""
     device_page = {**HEALTHY, **{f"DCGM_FI_DEV_{name}": value for name, value in values.items()}}
     exporter.body = page({0: HEALTHY, 1: device_page})
-    probe.read()
+    rows_of(probe)
     return list(probe.facts())
 
 
 def test_a_page_is_read_in_base_units(probe: DcgmProbe) -> None:
-    rows = probe.read()
+    rows = rows_of(probe)
     assert rows["device"].tolist() == [0, 1]
     assert rows["address"].tolist() == [b"0000:3b:00", b"0000:3c:00"]
     row = rows[1]
@@ -72,7 +73,7 @@ def test_a_page_is_read_in_base_units(probe: DcgmProbe) -> None:
 def test_default_counters_leave_activity_unknown(exporter: Served, probe: DcgmProbe) -> None:
     few = {name: value for name, value in HEALTHY.items() if "_PROF_" not in name}
     exporter.body = page({0: few})
-    (row,) = probe.read()
+    (row,) = rows_of(probe)
     assert row["activity"] == Activity.UNKNOWN and math.isnan(row["tensor_active_ratio"])
 
 
@@ -87,7 +88,7 @@ def test_what_dcgm_leaves_blank_is_unknown(exporter: Served, probe: DcgmProbe) -
     }
     text = page({0: {**HEALTHY, **blanks}}).decode().replace("2.14748e+09", str(0x7FFFFFF0))
     exporter.body = text.encode()
-    (row,) = probe.read()
+    (row,) = rows_of(probe)
     names = ("temperature_celsius", "clock_hertz", "power_watts", "sm_active_ratio", "busy_ratio")
     assert all(math.isnan(row[name]) for name in names), row
     assert row["tensor_active_ratio"] == pytest.approx(0.41) and probe.facts() == []
@@ -97,7 +98,7 @@ def test_values_of_instances_are_not_those_of_the_device(
     exporter: Served, probe: DcgmProbe
 ) -> None:
     exporter.body = page({0: HEALTHY}, ',GPU_I_PROFILE="1g.10gb",GPU_I_ID="7"')
-    (row,) = probe.read()
+    (row,) = rows_of(probe)
     assert (row["mig"], row["activity"]) == (1, Activity.DIVIDED)
     assert math.isnan(row["busy_ratio"]) and row["temperature_celsius"] == 61.0
 
@@ -110,7 +111,7 @@ def test_an_xid_is_news_when_the_gauge_changes(exporter: Served, probe: DcgmProb
     (sighting,) = sightings_of(exporter, probe, XID_ERRORS=48)
     assert (sighting.fact, sighting.subject, sighting.code) == (NodeFact.XID, "0000:3c:00", 48)
     assert (sighting.happened, sighting.text) == (1, "DCGM reports XID 48")
-    probe.read()
+    rows_of(probe)
     assert probe.facts() == [], "the same page is not a second error"
     assert sightings_of(exporter, probe, XID_ERRORS=0) == [], "the exporter was started anew"
     assert [sighting.code for sighting in sightings_of(exporter, probe, XID_ERRORS=48)] == [48]
@@ -121,14 +122,14 @@ def test_an_exporter_that_makes_the_series_at_the_first_error(
 ) -> None:
     without_xid = {name: value for name, value in HEALTHY.items() if "XID" not in name}
     exporter.body = page({0: without_xid, 1: without_xid})
-    probe.read()
+    rows_of(probe)
     exporter.body = page({0: without_xid, 1: {**without_xid, "DCGM_FI_DEV_XID_ERRORS": 31}})
-    probe.read()
+    rows_of(probe)
     assert [(fact.subject, fact.code) for fact in probe.facts()] == [("0000:3c:00", 31)]
     exporter.body = page({0: without_xid, 1: {**without_xid, "DCGM_FI_DEV_GPU_TEMP": 62}})
-    probe.read()
+    rows_of(probe)
     exporter.body = page({0: without_xid, 1: {**without_xid, "DCGM_FI_DEV_XID_ERRORS": 31}})
-    probe.read()
+    rows_of(probe)
     assert probe.facts() == [], "gone for a scrape, and the same again"
 
 
@@ -138,7 +139,7 @@ def test_a_first_value_that_comes_with_its_time_is_news_of_then(
     before_ms = clock.wall_ns() // 1_000_000 - 5_000
     text = page({0: {"DCGM_FI_DEV_XID_ERRORS": 79}}).decode().rstrip("\n")
     exporter.body = f"{text} {before_ms}\n".encode()
-    probe.read()
+    rows_of(probe)
     (sighting,) = probe.facts()
     assert sighting.code == 79 and sighting.at_ns == pytest.approx(995e9, abs=2e6)
 
@@ -150,7 +151,7 @@ def test_states_are_facts_while_they_last(exporter: Served, probe: DcgmProbe) ->
     sightings = sightings_of(exporter, probe, **hot)
     assert {sighting.fact for sighting in sightings} == facts
     assert {sighting.text for sighting in sightings} >= {"to 1900 MHz: power brake"}
-    probe.read()
+    rows_of(probe)
     assert {fact.fact for fact in probe.facts()} == facts, "the same page: they last"
     assert sightings_of(exporter, probe) == []
     (ecc,) = sightings_of(exporter, probe, ECC_DBE_VOL_TOTAL=2)
@@ -205,12 +206,12 @@ def test_what_is_no_page_of_metrics_is_unknown(
     for attribute, value in changes.items():
         setattr(exporter, attribute, value)
     with pytest.raises(error, match=words):
-        probe.read()
+        rows_of(probe)
     healthy = {"status": 200, "body": SMALL, "drip": b"", "silent": False}
     exporter.headers = {"content-type": "text/plain"}
     for attribute, value in healthy.items():
         setattr(exporter, attribute, value)
-    assert len(probe.read()) == 1, "it reads again"
+    assert len(rows_of(probe)) == 1, "it reads again"
 
 
 def test_an_exporter_that_is_not_there_is_unknown(clock: HandClock) -> None:
@@ -218,21 +219,21 @@ def test_an_exporter_that_is_not_there_is_unknown(clock: HandClock) -> None:
         url = endpoint.url
     probe = DcgmProbe(clock, url)
     with pytest.raises(OSError, match="does not answer"):
-        probe.read()
+        rows_of(probe)
     assert probe.supported(), "whoever named it learns of it"
 
 
 def test_values_that_never_change_are_not_of_now(
     exporter: Served, probe: DcgmProbe, clock: HandClock
 ) -> None:
-    probe.read()
+    rows_of(probe)
     clock.advance(STALE_SECONDS)
-    probe.read()
+    rows_of(probe)
     clock.advance(1.0)
     with pytest.raises(OSError, match="have not changed for 300 s"):
-        probe.read()
+        rows_of(probe)
     exporter.body = page({0: {**HEALTHY, "DCGM_FI_DEV_POWER_USAGE": 651.5}})
-    assert len(probe.read()) == 1
+    assert len(rows_of(probe)) == 1
 
 
 @pytest.mark.parametrize(

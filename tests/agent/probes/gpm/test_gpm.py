@@ -14,6 +14,7 @@ from stepwatch.agent.probes.gpm import GpmProbe
 from stepwatch.signals.records import Activity, Kind
 from stepwatch.signals.wire import Rows
 from tests.agent.conftest import Rank, round_of, spooled
+from tests.agent.probes import rows_of
 from tests.agent.probes.nvml.scripted import Driver
 from tests.collector.made import HandClock
 from tests.waiting import until
@@ -67,7 +68,7 @@ def live_samples(library: Path) -> Callable[[], int]:
 
 def later(probe: GpmProbe, clock: HandClock, seconds: float = 1.0) -> Rows:
     clock.advance(seconds)
-    return probe.read()
+    return rows_of(probe)
 
 
 def activities(rows: Rows) -> list[Activity]:
@@ -76,7 +77,7 @@ def activities(rows: Rows) -> list[Activity]:
 
 def test_two_samples_give_values_in_base_units(probe: GpmProbe, clock: HandClock) -> None:
     assert probe.supported()
-    first = probe.read()
+    first = rows_of(probe)
     assert activities(first) == [Activity.UNKNOWN] * 2
     assert all(math.isnan(first[0][name]) for name in VALUES), "one sample is not a value"
     rows = later(probe, clock)
@@ -88,7 +89,7 @@ def test_two_samples_give_values_in_base_units(probe: GpmProbe, clock: HandClock
 def test_what_one_metric_lacks_the_others_keep(
     driver: Driver, probe: GpmProbe, clock: HandClock
 ) -> None:
-    probe.read()
+    rows_of(probe)
     del driver.devices[0][f"gpm{pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL}"]
     driver.devices[0][f"gpm{pynvml.NVML_GPM_METRIC_SM_UTIL}"] = 250_000
     driver.write()
@@ -115,7 +116,7 @@ def test_what_cannot_be_measured_has_its_reason(
     values: dict[str, int],
     reason: Activity,
 ) -> None:
-    probe.read()
+    rows_of(probe)
     healthy = dict(driver.devices[0])
     driver.devices[0] |= values
     driver.write()
@@ -142,7 +143,7 @@ def test_samples_are_freed(
 def test_a_driver_that_is_reloaded_begins_anew(
     driver: Driver, probe: GpmProbe, clock: HandClock, live_samples: Callable[[], int]
 ) -> None:
-    probe.read()
+    rows_of(probe)
     assert activities(later(probe, clock)) == [Activity.GPM] * 2
     driver.generation += 1
     driver.write()
@@ -154,7 +155,7 @@ def test_a_driver_that_is_reloaded_begins_anew(
 def test_two_samples_too_close_are_no_value(
     probe: GpmProbe, clock: HandClock, live_samples: Callable[[], int]
 ) -> None:
-    probe.read()
+    rows_of(probe)
     assert activities(later(probe, clock, 0.05)) == [Activity.UNKNOWN] * 2
     assert activities(later(probe, clock, 0.06)) == [Activity.GPM] * 2
     assert live_samples() == 2
@@ -163,12 +164,12 @@ def test_two_samples_too_close_are_no_value(
 def test_a_driver_that_is_gone_is_unknown(
     driver: Driver, probe: GpmProbe, tmp_path: Path, live_samples: Callable[[], int]
 ) -> None:
-    probe.read()
+    rows_of(probe)
     driver.generation += 1
     (tmp_path / "driver.txt").unlink()
     assert not probe.supported()
     with pytest.raises(OSError, match="driver"):
-        probe.read()
+        rows_of(probe)
     assert live_samples() == 0
 
 

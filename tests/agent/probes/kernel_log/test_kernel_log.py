@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwatch.agent.facts import Sighting
+from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes import kernel_log
 from stepwatch.agent.probes.kernel_log import KernelLogProbe
 from stepwatch.agent.probes.kernel_log.messages import parse, patterns, sighting_of

@@ -10,6 +10,7 @@ import pytest
 
 from stepwatch.agent.probes.nic import NicProbe, parse_snmp
 from stepwatch.signals.clock import SystemClock
+from tests.agent.probes import rows_of
 
 SNMP = "Ip: A B\nIp: 1 2\nTcp: RtoMin OutSegs RetransSegs MaxConn\nTcp: 200 5000 25 -1\nUdp: A\n"
 
@@ -66,7 +67,7 @@ def test_metrics_hold_what_is_known_of_each_interface(node: Path) -> None:
     (node / "sys/class/net/eth1/carrier_changes").write_text("garbage")
     nic = probe(node)
     values_by_gauge = {
-        (gauge.metric.name, *gauge.labels): gauge.value for gauge in nic.gauges(nic.read())
+        (gauge.metric.name, *gauge.labels): gauge.value for gauge in nic.gauges(rows_of(nic))
     }
     assert values_by_gauge["stepwatch_node_network_bytes_total", "eth0", "received"] == 100
     assert values_by_gauge["stepwatch_node_network_bytes_total", "eth1", "sent"] == 200

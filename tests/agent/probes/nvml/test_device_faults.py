@@ -10,6 +10,7 @@ import pytest
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.nvml import NvmlProbe
 from stepwatch.signals.records import NodeFact, Throttle
+from tests.agent.probes import rows_of
 from tests.agent.probes.nvml.scripted import HEALTHY, Driver
 from tests.collector.made import HandClock
 
@@ -29,7 +30,7 @@ def probe(driver: Driver, clock: HandClock) -> Iterator[NvmlProbe]:
     ]
     driver.write()
     new_probe = NvmlProbe(clock)
-    new_probe.read()
+    rows_of(new_probe)
     assert new_probe.facts() == []
     yield new_probe
     new_probe.close()
@@ -39,7 +40,7 @@ def sightings_of(driver: Driver, probe: NvmlProbe, **values: int) -> list[Sighti
     """What the probe finds once device 1 reports these values."""
     driver.devices[1] |= values
     driver.write()
-    probe.read()
+    rows_of(probe)
     return list(probe.facts())
 
 
@@ -118,7 +119,7 @@ def test_a_link_that_its_peers_have_up_is_down_from_the_beginning(
     driver.devices[2]["link7"] = 0
     driver.write()
     probe = NvmlProbe(clock)
-    probe.read()
+    rows_of(probe)
     (sighting,) = probe.facts()
     assert (sighting.fact, sighting.subject) == (NodeFact.NVLINK_DOWN, "device 2 link 7")
     assert sighting.text == "it is up on 3 of the 3 other devices that have it"
@@ -133,9 +134,9 @@ def test_errors_of_a_link_that_rise_are_its_own(
     assert (sighting.fact, sighting.subject) == (NodeFact.NVLINK_ERRORS, "0000:3c:00 link 1")
     assert (sighting.text, sighting.pid) == ("nvlink_replays_a_minute: 3 in 10 s", 43)
     clock.advance(61)
-    probe.read()
+    rows_of(probe)
     clock.advance(1)
-    probe.read()
+    rows_of(probe)
     assert probe.facts() == [], "none in the newest minute"
 
 
@@ -174,7 +175,7 @@ def test_a_divided_device_is_unknown_with_its_reason(driver: Driver, probe: Nvml
     (sighting,) = sightings_of(driver, probe, mig=1)
     assert sighting.fact is NodeFact.MIG_MODE
     assert sighting.text == "MIG is on; not reported of the whole device: busy_ratio, nvlink_errors"
-    rows: Any = probe.read()
+    rows: Any = rows_of(probe)
     assert rows["mig"].tolist() == [-1, 1, -1, -1] and rows["lost"].tolist() == [0] * 4
     assert rows["address"].tolist() == [b"0000:3b:00", b"0000:3c:00", b"0000:3d:00", b"0000:3e:00"]
 

@@ -18,6 +18,7 @@ from stepwatch.signals.clock import SystemClock
 from stepwatch.signals.records import Kind, NodeFact, Throttle
 from stepwatch.signals.wire import Rows
 from tests.agent.conftest import Rank, round_of, spooled
+from tests.agent.probes import rows_of
 from tests.agent.probes.nvml.scripted import HEALTHY, Driver
 from tests.waiting import until
 
@@ -33,7 +34,7 @@ def probe(driver: Driver) -> Iterator[NvmlProbe]:
 
 def test_a_healthy_device_in_base_units(driver: Driver, probe: NvmlProbe) -> None:
     assert probe.supported()
-    rows = probe.read()
+    rows = rows_of(probe)
     assert rows["device"].tolist() == [0, 1] and rows["rank"].tolist() == [-1, -1]
     row = rows[0]
     assert row["busy_ratio"] == pytest.approx(0.97)
@@ -52,7 +53,7 @@ def test_throttle_reasons_are_the_drivers_own_bits(
 ) -> None:
     driver.devices[1]["throttle"] = int(reason)
     driver.write()
-    rows = probe.read()
+    rows = rows_of(probe)
     assert Throttle(int(rows[1]["throttle"])) == reason and rows[0]["throttle"] == 0
 
 
@@ -67,23 +68,23 @@ def test_our_names_of_throttle_reasons_are_those_of_the_binding() -> None:
 def test_memory_errors_are_counted(driver: Driver, probe: NvmlProbe) -> None:
     driver.devices[0]["ecc_uncorrected"] = 5
     driver.write()
-    assert probe.read()["ecc_uncorrected"].tolist() == [5, 0]
+    assert rows_of(probe)["ecc_uncorrected"].tolist() == [5, 0]
 
 
 def test_what_a_device_does_not_tell_is_unknown(driver: Driver, probe: NvmlProbe) -> None:
     driver.devices[0] = {"no_events": 1}
     driver.write()
-    row = probe.read()[0]
+    row = rows_of(probe)[0]
     floats = [name for name in row.dtype.names if row.dtype[name].kind == "f"]
     assert all(math.isnan(row[name]) for name in floats), "never zero, never healthy"
     assert (row["lost"], row["throttle"], row["xid"]) == (-1, -1, -1)
 
 
 def test_a_lost_device_is_said_to_be_lost(driver: Driver, probe: NvmlProbe) -> None:
-    assert probe.read()["lost"].tolist() == [0, 0]
+    assert rows_of(probe)["lost"].tolist() == [0, 0]
     driver.devices[1]["lost"] = 1
     driver.write()
-    rows = probe.read()
+    rows = rows_of(probe)
     assert rows["lost"].tolist() == [0, 1]
     assert math.isnan(rows[1]["temperature_celsius"]) and rows[1]["throttle"] == -1
 
@@ -91,54 +92,54 @@ def test_a_lost_device_is_said_to_be_lost(driver: Driver, probe: NvmlProbe) -> N
 def test_a_device_that_was_lost_from_the_beginning(driver: Driver, probe: NvmlProbe) -> None:
     driver.devices[0]["missing"] = 1
     driver.write()
-    rows = probe.read()
+    rows = rows_of(probe)
     assert rows["lost"].tolist() == [1, 0] and math.isnan(rows[0]["busy_ratio"])
 
 
 def test_xid_errors_are_counted_where_they_happened(driver: Driver, probe: NvmlProbe) -> None:
-    assert probe.read()["xid_count"].tolist() == [0, 0]
+    assert rows_of(probe)["xid_count"].tolist() == [0, 0]
     driver.events = ["1 xid 79", "1 xid 48"]
     driver.write()
-    rows = probe.read()
+    rows = rows_of(probe)
     assert rows["xid"].tolist() == [0, 48] and rows["xid_count"].tolist() == [0, 2]
-    assert probe.read()["xid_count"].tolist() == [0, 2], "an error is counted once"
+    assert rows_of(probe)["xid_count"].tolist() == [0, 2], "an error is counted once"
 
 
 def test_a_driver_that_was_reloaded_is_opened_again(driver: Driver, probe: NvmlProbe) -> None:
     driver.events = ["1 xid 79"]
     driver.write()
-    assert probe.read()["temperature_celsius"].tolist() == [61, 61]
+    assert rows_of(probe)["temperature_celsius"].tolist() == [61, 61]
     driver.generation += 1
     driver.devices[0]["temperature"] = 44
     driver.write()
-    rows = probe.read()
+    rows = rows_of(probe)
     assert rows["temperature_celsius"].tolist() == [44, 61] and rows["lost"].tolist() == [0, 0]
     driver.events.append("0 xid 48")
     driver.write()
-    rows = probe.read()
+    rows = rows_of(probe)
     assert rows["xid_count"].tolist() == [1, 1], "events are registered with the new driver"
 
 
 def test_a_driver_that_is_unloaded_is_unknown_until_it_is_back(
     driver: Driver, probe: NvmlProbe, tmp_path: Path
 ) -> None:
-    probe.read()
+    rows_of(probe)
     driver.generation += 1
     (tmp_path / "driver.txt").unlink()
     assert not probe.supported()
     with pytest.raises(OSError, match="driver"):
-        probe.read()
+        rows_of(probe)
     driver.write()
-    assert probe.supported() and probe.read()["temperature_celsius"].tolist() == [61, 61]
+    assert probe.supported() and rows_of(probe)["temperature_celsius"].tolist() == [61, 61]
 
 
 def test_devices_that_come_or_go_with_a_reload_are_counted_anew(
     driver: Driver, probe: NvmlProbe
 ) -> None:
-    assert len(probe.read()) == 2
+    assert len(rows_of(probe)) == 2
     driver.devices.append(dict(HEALTHY))
     driver.write()
-    assert probe.read()["device"].tolist() == [0, 1, 2]
+    assert rows_of(probe)["device"].tolist() == [0, 1, 2]
 
 
 def test_a_node_without_a_driver_has_no_devices(driver: Driver, tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_a_node_without_a_driver_has_no_devices(driver: Driver, tmp_path: Path) 
     probe = NvmlProbe(SystemClock())
     assert not probe.supported()
     with pytest.raises(OSError, match="driver"):
-        probe.read()
+        rows_of(probe)
     driver.write()
     assert probe.supported(), "loaded later"
     probe.close()
@@ -196,12 +197,12 @@ def test_each_fault_names_its_device_and_who_computes_on_it(
         device |= {"pci_bus": 0x3B + number, "pid": 42 + number, "lanes": 16, "lanes_most": 16}
         device |= {"remapped": 0, "recovery": 0}
     driver.write()
-    probe.read()
+    rows_of(probe)
     assert probe.facts() == []
     healthy = dict(driver.devices[1])
     driver.devices[1] |= values
     driver.write()
-    probe.read()
+    rows_of(probe)
     (sighting,) = probe.facts()
     assert (sighting.fact, sighting.subject, sighting.text, sighting.pid) == (
         fact,
@@ -211,7 +212,7 @@ def test_each_fault_names_its_device_and_who_computes_on_it(
     )
     driver.devices[1] = healthy
     driver.write()
-    probe.read()
+    rows_of(probe)
     assert probe.facts() == []
 
 
@@ -219,10 +220,10 @@ def test_every_xid_of_a_read_is_found(driver: Driver, probe: NvmlProbe) -> None:
     driver.devices[1] |= {"pci_bus": 0x3C, "pid": 43}
     driver.events = ["1 xid 48", "1 xid 63", "1 xid 48"]
     driver.write()
-    probe.read()
+    rows_of(probe)
     facts = [(fact.subject, fact.code, fact.happened, fact.pid) for fact in probe.facts()]
     assert facts == [("0000:3c:00", code, 1, 43) for code in (48, 63, 48)]
-    probe.read()
+    rows_of(probe)
     assert probe.facts() == []
 
 
@@ -235,7 +236,7 @@ def test_a_device_that_only_the_bus_shows_is_missing(driver: Driver, tmp_path: P
         (folder / "vendor").write_text(f"{vendor}\n")
         (folder / "class").write_text(f"{kind}\n")
     probe = NvmlProbe(SystemClock(), sys=tmp_path / "sys")
-    probe.read()
+    rows_of(probe)
     (sighting,) = probe.facts()
     assert sighting.fact is NodeFact.DEVICE_MISSING
     assert sighting.text == "3 on the PCI bus, 2 known to the driver"
@@ -288,7 +289,7 @@ def test_a_driver_that_hangs_is_late_and_a_fact(
 
 
 def test_a_shared_device_belongs_to_no_rank(driver: Driver, probe: NvmlProbe) -> None:
-    rows: Rows = probe.read()
+    rows: Rows = rows_of(probe)
     ranks = {10: 0, 11: 1}
     both_ranks, other_process, no_process = frozenset({10, 11}), frozenset({99}), frozenset[int]()
     assert assigned(rows, [both_ranks, other_process], ranks)["rank"].tolist() == [-1, -1]

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from stepwatch.agent.facts import FactBook
+from stepwatch.agent.facts.book import FactBook
 from stepwatch.agent.isolation.answer import Answer
 from stepwatch.agent.isolation.readings import used_devices
 from stepwatch.agent.probes import Probe
@@ -31,6 +31,7 @@ from stepwatch.collector.state.trackers.nodes.node_faults import NodeFault, Node
 from stepwatch.signals.clock import NANOSECONDS
 from stepwatch.signals.records import Kind
 from tests.agent.fake_proc import FILES, Proc
+from tests.agent.probes import rows_of
 from tests.agent.probes.fabric.made import Cards
 from tests.agent.probes.hand_clock import HandClock
 from tests.agent.probes.nvml.scripted import Driver
@@ -155,7 +156,7 @@ class FaultyNode:
         self.clock.now += round(seconds * NANOSECONDS)
         now = self.clock.now
         for probe in self._probes:
-            rows = probe.read()
+            rows = rows_of(probe)
             if isinstance(probe, NvmlProbe):
                 answer = Answer(rows, tuple(map(frozenset, probe.owners())))
                 self._ranks.devices = used_devices(answer)

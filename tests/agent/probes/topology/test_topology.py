@@ -14,6 +14,7 @@ from stepwatch.agent.probes.topology import TopologyProbe, users_of
 from stepwatch.agent.probes.topology.memory import SAMPLES, located, memory_by_node
 from stepwatch.agent.probes.topology.numa import cpu_list, read_nodes
 from stepwatch.signals.records import Nearness
+from tests.agent.probes import rows_of
 from tests.agent.probes.hand_clock import HandClock
 
 from .made import DEVICES, Machine, Process
@@ -46,7 +47,7 @@ class Node:
 
     def rows(self, seconds: float = 1.0) -> list[tuple[object, ...]]:
         self.clock.now += round(seconds * 1e9)
-        rows = self.probe.read()
+        rows = rows_of(self.probe)
         names = ("address", "nearness", "port", "interface", "card")
         return [tuple(row[name].item() for name in names) for row in rows]
 

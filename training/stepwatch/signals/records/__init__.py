@@ -1,13 +1,16 @@
 """Record types: the fixed-size facts that ranks write and segments carry.
 
 `vocabulary` defines their numbers, `fields` each kind's fields, `making` new records, `pieces`
-the texts that span several LIFECYCLE records.
+the texts that span several LIFECYCLE records. `packing` makes records without numpy, which this
+package imports at the first use of `DTYPES` or `make_rows`.
 """
 
 from __future__ import annotations
 
-from .fields import BODIES, COMMON, DTYPES, RING_KINDS, UNKNOWN
-from .making import make_rows
+from typing import TYPE_CHECKING
+
+from .fields import BODIES, COMMON, RING_KINDS, UNKNOWN
+from .packing import Values, pack, unknown_values
 from .pieces import Fact, Link, piece_texts, read_fact, read_link, read_path
 from .vocabulary import (
     ENDS,
@@ -39,6 +42,20 @@ from .vocabulary import (
     Verification,
     phase_name,
 )
+
+if TYPE_CHECKING:
+    from .dtypes import DTYPES
+    from .making import make_rows
+else:
+
+    def __getattr__(name):
+        if name not in ("DTYPES", "make_rows"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .making import DTYPES, make_rows
+
+        globals().update(DTYPES=DTYPES, make_rows=make_rows)
+        return globals()[name]
+
 
 UNKNOWN_RANK = -1
 """The rank in a record that belongs to the node rather than to a rank."""
@@ -83,14 +100,17 @@ __all__ = [
     "ProcessState",
     "StepFlag",
     "Throttle",
+    "Values",
     "Verification",
     "make_rows",
+    "pack",
     "phase_name",
     "piece_texts",
     "read_fact",
     "read_link",
     "read_path",
     "text_bytes",
+    "unknown_values",
 ]
 
 

@@ -12,8 +12,6 @@ without harm. A name's meaning never changes: a new meaning gets a new name.
 
 from __future__ import annotations
 
-import numpy as np
-
 from .vocabulary import METRICS_PER_ROW, PHASE_NAMES, UNKNOWN_EXCHANGES, Kind
 
 _Value = int | float | bytes
@@ -362,11 +360,6 @@ UNKNOWN: dict[Kind, dict[str, int | float | bytes]] = {
     for kind, body in _BODIES.items()
 }
 """The value that means *unknown* in each kind's fields."""
-
-DTYPES: dict[Kind, np.dtype[np.void]] = {
-    kind: np.dtype([*COMMON, *body]) for kind, body in BODIES.items()
-}
-"""Each kind's structured dtype, little-endian and packed."""
 
 RING_KINDS = frozenset(
     {

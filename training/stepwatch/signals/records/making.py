@@ -10,7 +10,8 @@ import numpy as np
 
 from stepwatch.signals.arrays import AnyRows
 
-from .fields import DTYPES, UNKNOWN
+from .dtypes import DTYPES
+from .fields import UNKNOWN
 from .vocabulary import Kind
 
 

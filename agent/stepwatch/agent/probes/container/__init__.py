@@ -6,14 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import NamedTuple, Self
 
-import numpy as np
-
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import DTYPES, Kind, NodeFact
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import Kind, NodeFact, Values
 
 from .groups import Group, Paths, groups_of, read_counters
 
@@ -61,7 +58,7 @@ class ContainerProbe(Probe):
         """Return whether control groups are mounted."""
         return self._root.is_dir()
 
-    def read(self) -> Rows:
+    def read(self) -> list[Values]:
         """Return no rows: the results are facts."""
         now = self._clock.monotonic_ns()
         groups = groups_of(self._files, self._ranks(), self._proc)
@@ -76,7 +73,7 @@ class ContainerProbe(Probe):
             self._readings[paths] = _Reading(now, counters)
             grown = _grown(previous.counters, counters) if previous is not None else {}
             self._sightings[paths] = list(_sightings(group, grown))
-        return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
+        return []
 
     def facts(self) -> list[Sighting]:
         """Return the newest read's facts."""

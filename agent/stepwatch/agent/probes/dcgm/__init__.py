@@ -6,18 +6,16 @@ faults: the exporter's values are up to its interval old, 30 s by default.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Self
 
-import numpy as np
-
 from stepwatch.agent.devices.faults import ValueFaults
-from stepwatch.agent.devices.rows import name_of, unknown_rows
+from stepwatch.agent.devices.rows import name_of, unknown_devices
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import NANOSECONDS, Clock, ClockPair
-from stepwatch.signals.records import DTYPES, Activity, Kind, NodeFact
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import BODIES, Activity, Kind, NodeFact, Values
 
 from .endpoint import Endpoint, checked_url
 from .news import XidNews
@@ -27,7 +25,7 @@ STALE_SECONDS = 300.0
 """A page on which no device's power changes for this time is stale: an exporter that lost its host
 engine serves the last page forever (NVIDIA/gpu-monitoring-tools#188).
 """
-_ACTIVE = [name for name in DTYPES[Kind.DEVICE].names or () if name.endswith("_active_ratio")]
+_ACTIVE = [name for name, _ in BODIES[Kind.DEVICE] if name.endswith("_active_ratio")]
 
 
 class DcgmProbe(Probe):
@@ -66,8 +64,8 @@ class DcgmProbe(Probe):
         """Return True: a configured exporter that does not answer must be reported."""
         return True
 
-    def read(self) -> Rows:
-        """Return one row per device.
+    def read(self) -> list[Values]:
+        """Return one record per device.
 
         Raises:
             OSError: the exporter does not answer, or its values are stale.
@@ -81,7 +79,9 @@ class DcgmProbe(Probe):
             self._page, self._changed_ns = page, now.monotonic_ns
         rows = self._rows(now)
         stale_ns = now.monotonic_ns - self._changed_ns
-        if stale_ns > STALE_SECONDS * NANOSECONDS and np.isfinite(rows["power_watts"]).any():
+        if stale_ns > STALE_SECONDS * NANOSECONDS and any(
+            math.isfinite(row["power_watts"]) for row in rows
+        ):
             raise OSError(f"the exporter's values have not changed for {STALE_SECONDS:g} s")
         # States on an unchanged page last; counted events must not count again.
         lasting = [sighting for sighting in self._sightings if not sighting.happened]
@@ -96,22 +96,25 @@ class DcgmProbe(Probe):
         """Close the connection."""
         self._endpoint.close()
 
-    def _rows(self, now: ClockPair) -> Rows:
-        rows = unknown_rows(len(self._devices))
-        rows["time_ns"] = now.monotonic_ns
+    def _rows(self, now: ClockPair) -> list[Values]:
+        rows = unknown_devices(len(self._devices))
         for row, device in zip(rows, self._devices, strict=True):
-            row["device"], row["address"] = device.number, device.address.encode()
+            row |= {
+                "time_ns": now.monotonic_ns,
+                "device": device.number,
+                "address": device.address.encode(),
+            }
             for name, value in device.values.items():
                 if _is_possible(name, value):
                     row[name] = value
-            if any(np.isfinite(row[name]) for name in _ACTIVE):
+            if any(math.isfinite(row[name]) for name in _ACTIVE):
                 row["activity"] = Activity.DCGM
             elif device.divided:
                 row["activity"] = Activity.DIVIDED
             row["mig"] = 1 if device.divided else row["mig"]
         return rows
 
-    def _look(self, rows: Rows, now: ClockPair) -> Iterator[Sighting]:
+    def _look(self, rows: Sequence[Values], now: ClockPair) -> Iterator[Sighting]:
         for row, device in zip(rows, self._devices, strict=True):
             name = name_of(row)
             yield from self._faults.find(name, row, now.monotonic_ns / NANOSECONDS)
@@ -124,7 +127,7 @@ class DcgmProbe(Probe):
             code = self._news.new_code(device)
             if code:
                 monotonic_ns = device.xid_at * NANOSECONDS - now.wall_ns + now.monotonic_ns
-                at_ns = max(1, round(monotonic_ns)) if np.isfinite(monotonic_ns) else 0
+                at_ns = max(1, round(monotonic_ns)) if math.isfinite(monotonic_ns) else 0
                 text = f"DCGM reports XID {code}"
                 yield Sighting(NodeFact.XID, name, text, code, happened=1, at_ns=at_ns)
 

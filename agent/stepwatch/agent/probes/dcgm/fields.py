@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -21,7 +21,7 @@ class Field(NamedTuple):
 
 
 def _load() -> Mapping[str, Field]:
-    text = resources.files(__package__).joinpath("fields.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("fields.toml").read_text(encoding="utf-8")
     return {
         item["name"]: Field(item["field"], float(item["unit"]), item.get("of_instance", False))
         for item in tomllib.loads(text)["field"]

@@ -8,14 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import Clock
-from stepwatch.signals.records import DTYPES, Kind, NodeFact
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import Kind, NodeFact, Values
 
 from .latency import LIMITS, DiskLatency, ServerLatency
 from .mounts import MAX_MOUNTS, Mount, parse_mounts
@@ -58,7 +55,7 @@ class DiskProbe(Probe):
         """Return whether the kernel lists its mounts."""
         return (self._proc / "self" / "mountinfo").exists()
 
-    def read(self) -> Rows:
+    def read(self) -> list[Values]:
         """Return no rows: the results are facts.
 
         Raises:
@@ -72,7 +69,7 @@ class DiskProbe(Probe):
         if any(mount.is_nfs for mount in mounts):
             sightings += self._calls.find(self._text("self/mountstats"), now)
         self._sightings = sightings
-        return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
+        return []
 
     def facts(self) -> list[Sighting]:
         """Return the newest read's facts."""

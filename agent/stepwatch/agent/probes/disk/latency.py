@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from stepwatch.agent.facts.sighting import Sighting
@@ -16,8 +15,7 @@ _PARTITION = re.compile(r"^(?:loop|ram|zram|sr|fd)\d|^(?:sd|vd|xvd|hd)[a-z]+\d+$
 """Block device names that are not disks: a partition's requests count for its disk."""
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(NamedTuple):
     """Limits for disks and file servers."""
 
     least_free_ratio: float = 0.02

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import DTYPES, Kind, NodeFact
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import Kind, NodeFact, Values
 
 from .counters import LIMITS
 from .error_rates import ErrorRates
@@ -46,7 +43,7 @@ class FabricProbe(Probe):
         """Return whether the kernel lists network devices."""
         return (self._sys / "class" / "net").is_dir()
 
-    def read(self) -> Rows:
+    def read(self) -> list[Values]:
         """Return no rows: the results are facts.
 
         Raises:
@@ -58,7 +55,7 @@ class FabricProbe(Probe):
         sightings += _slower_than_neighbours(ports)
         sightings += self._rates.find(ports, now / NANOSECONDS)
         self._sightings = sightings
-        return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
+        return []
 
     def facts(self) -> list[Sighting]:
         """Return the newest read's facts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -16,7 +16,7 @@ class Limit(NamedTuple):
 
 
 def _load() -> Mapping[str, Limit]:
-    text = resources.files(__package__).joinpath("counters.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("counters.toml").read_text(encoding="utf-8")
     return {
         item["name"]: Limit(item["a_minute"], item["because"])
         for item in tomllib.loads(text)["counter"]

@@ -9,12 +9,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Self
 
-from stepwatch.agent.devices.rows import unknown_rows
-from stepwatch.agent.probes.nvml.driver import Driver
+from stepwatch.agent.devices.rows import unknown_devices
+from stepwatch.agent.probes.nvml.driver import Driver, is_installed
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import Clock
-from stepwatch.signals.records import Activity, Kind
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import Activity, Kind, Values
 
 from .samples import Samples
 
@@ -23,7 +22,6 @@ class GpmProbe(Probe):
     """Take one sample per device and read; values are means since the previous read."""
 
     name = "gpm"
-    helper = "driver"
     kind = Kind.DEVICE
     expendable = False
     # Longer than nvml's: a stuck driver times out there first, which gives one fault instead of
@@ -43,12 +41,16 @@ class GpmProbe(Probe):
         """Build this node's probe."""
         return cls(context.clock)
 
+    def helper(self) -> str:
+        """Return a process apart from other probes if this node has the driver's library."""
+        return "driver" if is_installed() else super().helper()
+
     def supported(self) -> bool:
         """Return whether there is a driver with a device."""
         return bool(self._driver.devices())
 
-    def read(self) -> Rows:
-        """Return one row per device; the first read's values are unknown.
+    def read(self) -> list[Values]:
+        """Return one record per device; the first read's values are unknown.
 
         Raises:
             OSError: the driver does not answer.
@@ -56,7 +58,7 @@ class GpmProbe(Probe):
         handles = self._driver.devices()
         if handles is None:
             raise OSError("the NVIDIA driver does not answer")
-        rows = unknown_rows(len(handles))
+        rows = unknown_devices(len(handles))
         for number, (row, handle) in enumerate(zip(rows, handles, strict=True)):
             now = self._clock.monotonic_ns()
             row["time_ns"] = now

@@ -6,29 +6,22 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
-from typing import NamedTuple, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.agent.probes.probe import Gauge, Probe, ProbeContext
 from stepwatch.signals import names
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import (
-    DTYPES,
-    UNKNOWN_FLOAT,
-    UNKNOWN_RANK,
-    Kind,
-    NodeFact,
-    text_bytes,
-)
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import UNKNOWN_FLOAT, Kind, NodeFact, Values, unknown_values
 
 from .conditions import HostConditions
 from .huge_pages import COUNTERS
 from .noisy_neighbour import NoisyNeighbour
 from .rank_states import RankStates
+
+if TYPE_CHECKING:
+    from stepwatch.signals.wire import Rows
 
 _MEMORY = ("MemTotal", "MemAvailable", "HugePages_Free")
 _COUNTERS = ("pgmajfault", "compact_fail", *COUNTERS)
@@ -116,8 +109,8 @@ class HostProbe(Probe):
         """Return whether `/proc/stat` exists."""
         return (self._proc / "stat").exists()
 
-    def read(self) -> Rows:
-        """Return one row; ratios cover the time since the previous read, and the first are NaN.
+    def read(self) -> list[Values]:
+        """Return one record; ratios cover the time since the previous read, and the first are NaN.
 
         Memory bytes are 0 if `/proc/meminfo` does not report them.
 
@@ -125,16 +118,15 @@ class HostProbe(Probe):
             OSError, ValueError: `/proc` cannot be read or has an unexpected format.
         """
         now = self._clock.monotonic_ns()
-        row = np.zeros(1, dtype=DTYPES[Kind.HOST])
+        row = unknown_values(Kind.HOST, time_ns=now)
         memory = parse_table(self._text("meminfo"), _MEMORY)
         counters = parse_table(self._text("vmstat"), _COUNTERS)
         self._slow = [
             *self._conditions.find(memory, counters, now),
             *self._rank_states.find(now),
         ]
-        row["rank"], row["time_ns"] = UNKNOWN_RANK, now
         noisy = self._noisy.busiest()
-        row["neighbour"] = text_bytes(noisy.name, row.dtype["neighbour"].itemsize)
+        row["neighbour"] = noisy.name.encode("utf-8", "replace")
         row["neighbour_pid"], row["neighbour_cpu_ratio"] = noisy.pid, noisy.cpu_ratio
         row["cpu_busy_ratio"], row["cpu_steal_ratio"] = self._cpu_ratios()
         for resource in ("cpu", "memory", "io"):
@@ -144,7 +136,7 @@ class HostProbe(Probe):
             row["memory_available_bytes"] = memory["MemAvailable"] * 1024
             row["memory_total_bytes"] = memory["MemTotal"] * 1024
         row["major_faults_per_second"] = self._fault_rate(now, counters.get("pgmajfault"))
-        return row
+        return [row]
 
     def facts(self) -> list[Sighting]:
         """Return facts about heat, governors, memory fragmentation, blocked ranks and the clock.

@@ -7,12 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.probe import DEFAULT_KERNEL_LOG, Probe, ProbeContext
-from stepwatch.signals.records import DTYPES, Kind
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import Kind, Values
 
 from .messages import Message, parse, sighting_of
 
@@ -48,7 +45,7 @@ class KernelLogProbe(Probe):
         """Return whether the kernel log exists: a container has one only if it is mounted."""
         return self._file.exists()
 
-    def read(self) -> Rows:
+    def read(self) -> list[Values]:
         """Return no rows: the results are facts.
 
         Raises:
@@ -62,7 +59,7 @@ class KernelLogProbe(Probe):
                     f"{self._file} may not be read: give the agent CAP_SYSLOG, or run it as root"
                 ) from error
         self._sightings = _joined(self._messages(self._opened))
-        return np.zeros(0, dtype=DTYPES[Kind.NODE_FACT])
+        return []
 
     def facts(self) -> list[Sighting]:
         """Return facts from the messages since the previous read, each once with its count."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 from stepwatch.agent.facts.sighting import Sighting
@@ -85,7 +85,7 @@ def sighting_of(message: Message) -> Sighting | None:
 @cache
 def patterns() -> tuple[Pattern, ...]:
     """Return the patterns, in matching order."""
-    text = resources.files(__package__).joinpath("patterns.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("patterns.toml").read_text(encoding="utf-8")
     return tuple(
         Pattern(
             NodeFact[item["fact"].upper().replace("-", "_")],

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Self
 
 from stepwatch.agent.kernel_files import KernelFiles
 from stepwatch.agent.probes.probe import Gauge, Probe, ProbeContext
 from stepwatch.signals import names
 from stepwatch.signals.clock import Clock
-from stepwatch.signals.records import DTYPES, UNKNOWN_FLOAT, UNKNOWN_RANK, Kind
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import UNKNOWN_FLOAT, Kind, Values, unknown_values
+
+if TYPE_CHECKING:
+    from stepwatch.signals.wire import Rows
 
 MAX_INTERFACES = 32
 """Maximum number of interfaces, the first by name; each container adds one."""
@@ -58,19 +58,16 @@ class NicProbe(Probe):
         """Return whether the kernel lists its interfaces."""
         return os.path.isdir(self._interfaces)
 
-    def read(self) -> Rows:
-        """Return one row per interface, and one with an empty name for TCP.
+    def read(self) -> list[Values]:
+        """Return one record per interface, and one with an empty name for TCP.
 
         Raises:
             OSError: the interfaces cannot be listed.
         """
         names = sorted(name for name in os.listdir(self._interfaces) if name != "lo")
         names = names[:MAX_INTERFACES]
-        rows = np.zeros(len(names) + 1, dtype=DTYPES[Kind.NIC])
-        rows["rank"], rows["time_ns"] = UNKNOWN_RANK, self._clock.monotonic_ns()
-        for name in rows.dtype.names or ():
-            if rows.dtype[name].kind == "f":
-                rows[name] = UNKNOWN_FLOAT
+        now = self._clock.monotonic_ns()
+        rows = [unknown_values(Kind.NIC, time_ns=now) for _ in range(len(names) + 1)]
         for row, interface in zip(rows, names, strict=False):
             folder = f"{self._interfaces}/{interface}"
             row["interface"] = interface.encode()[:16]
@@ -96,7 +93,7 @@ class NicProbe(Probe):
                 kind = fault.replace("_", "-")
                 yield Gauge(names.NODE_NETWORK_FAULTS, (interface, kind), float(row[fault]))
 
-    def _fill_tcp(self, row: np.void) -> None:
+    def _fill_tcp(self, row: Values) -> None:
         try:
             counters = parse_snmp(self._files.text(self._snmp), "Tcp")
         except OSError:

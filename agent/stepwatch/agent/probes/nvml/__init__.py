@@ -12,14 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from stepwatch.agent.devices.rows import unknown_rows
+from stepwatch.agent.devices.rows import unknown_devices
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.probe import Probe, ProbeContext
 from stepwatch.signals.clock import Clock
-from stepwatch.signals.records import UNKNOWN_FLOAT, Kind
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import UNKNOWN_FLOAT, Kind, Values
 
-from .driver import Driver, Xid
+from .driver import Driver, Xid, is_installed
 from .faults import Faults
 from .links import Link, LinkReader
 
@@ -30,7 +29,6 @@ class NvmlProbe(Probe):
     """Read this node's devices; `library` is the pynvml module, imported by default."""
 
     name = "nvml"
-    helper = "driver"
     kind = Kind.DEVICE
     expendable = False
     deadline_seconds = 10.0  # healthy drivers answer in milliseconds, busy ones in a second or two
@@ -51,12 +49,16 @@ class NvmlProbe(Probe):
         """Build this node's probe."""
         return cls(context.clock, sys=context.sys)
 
+    def helper(self) -> str:
+        """Return a process apart from other probes if this node has the driver's library."""
+        return "driver" if is_installed() else super().helper()
+
     def supported(self) -> bool:
         """Return whether there is a driver with a device."""
         return bool(self._driver.devices())
 
-    def read(self) -> Rows:
-        """Return one row per device.
+    def read(self) -> list[Values]:
+        """Return one record per device.
 
         Raises:
             OSError: the driver does not answer.
@@ -66,13 +68,12 @@ class NvmlProbe(Probe):
             raise OSError("the NVIDIA driver does not answer")
         self._driver.collect_events()
         self._owners = self._processes(handles)
-        rows = unknown_rows(len(handles))
+        rows = unknown_devices(len(handles))
         links = self._links.read(handles, self._clock.monotonic_ns())
         for number, (row, handle) in enumerate(zip(rows, handles, strict=True)):
             row["time_ns"] = self._clock.monotonic_ns()
             row["address"] = self._driver.address(number, handle).encode()
-            for name, value in self._values(number, handle, links[number]).items():
-                row[name] = value
+            row |= self._values(number, handle, links[number])
         self._sightings = self._faults.find(handles, rows, self._owners, links)
         return rows
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import time
+from _ctypes import dlclose
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -10,6 +12,20 @@ from typing import Any, NamedTuple
 MAX_DEVICES = 64
 MAX_EVENTS = 64
 """Maximum number of events per read: a device that repeats its error must not block the agent."""
+
+
+SEARCH_SECONDS = 10.0
+"""Seconds between searches for a driver's library on a node without one."""
+
+
+def is_installed() -> bool:
+    """Return whether the driver's library can be loaded; it is not kept."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    dlclose(library._handle)
+    return True
 
 
 class Xid(NamedTuple):
@@ -22,12 +38,13 @@ class Xid(NamedTuple):
 class Driver:
     """A session with the driver, opened on demand and again after a reload.
 
-    `library` is the pynvml module, None if it is not installed. Only an instance with `listens`
-    receives XID events.
+    `library` is the pynvml module, by default imported when a driver is installed. Only an instance
+    with `listens` receives XID events.
     """
 
     def __init__(self, library: ModuleType | None = None, listens: bool = True) -> None:
-        self.library: Any = library or _pynvml()
+        self.library: Any = library
+        self._searched_s = -SEARCH_SECONDS
         self._listens = listens
         self.xids: dict[int, Xid] = {}
         self.listening: set[int] = set()
@@ -46,12 +63,20 @@ class Driver:
 
         Handles end with their driver: after a reload there is a new session.
         """
-        if self.library is None:
+        if self.library is None and not self._found():
             return None
         if self._handles is not None and self._is_current(self._handles):
             return self._handles
         self.close()
         return self._open()
+
+    def _found(self) -> bool:
+        """Look for a driver, periodically; pynvml takes 2 MiB and is useless without one."""
+        now_s = time.monotonic()
+        if now_s - self._searched_s >= SEARCH_SECONDS:
+            self._searched_s = now_s
+            self.library = _pynvml() if is_installed() else None
+        return self.library is not None
 
     def ask(self, name: str, *words: Any, handle: Any = None) -> Any:
         """Return the driver's answer; None if there is none."""

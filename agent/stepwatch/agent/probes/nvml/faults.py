@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from stepwatch.agent.devices.faults import ValueFaults
 from stepwatch.agent.devices.rows import name_of
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.signals.clock import NANOSECONDS
-from stepwatch.signals.records import NodeFact, Throttle
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import NodeFact, Throttle, Values
 
 from .driver import Driver
 from .links import Link, LinkFaults
@@ -46,7 +44,7 @@ class Faults:
     def find(
         self,
         handles: Sequence[Any],
-        rows: Rows,
+        rows: Sequence[Values],
         owners: Sequence[set[int]],
         links: Sequence[Sequence[Link]],
     ) -> list[Sighting]:
@@ -60,8 +58,8 @@ class Faults:
             sightings += [
                 (number, sighting) for sighting in self._of_device(names[number], handle, row)
             ]
-        if len(rows):
-            now = float(rows["time_ns"].max()) / NANOSECONDS
+        if rows:
+            now = max(row["time_ns"] for row in rows) / NANOSECONDS
             sightings += self._links.find(list(zip(names, links, strict=True)), now)
         for number, code in self._driver.fresh:
             text = f"the driver reported XID {code}"
@@ -73,7 +71,7 @@ class Faults:
         ]
         return assigned + list(self._missing(len(handles)))
 
-    def _of_device(self, name: str, handle: Any, row: Any) -> Iterator[Sighting]:
+    def _of_device(self, name: str, handle: Any, row: Values) -> Iterator[Sighting]:
         if int(row["lost"]) == 1:
             yield Sighting(NodeFact.DEVICE_LOST, name, "the driver counts it and cannot reach it")
             return
@@ -93,7 +91,7 @@ class Faults:
             text = f"{width} lanes of {most}"
             yield Sighting(NodeFact.PCIE_NARROW, name, text)
 
-    def _ceiling(self, handle: Any, row: np.void) -> float | None:
+    def _ceiling(self, handle: Any, row: Values) -> float | None:
         """Return the configured clock in hertz, if it limits the device."""
         if not max(0, int(row["throttle"])) & Throttle.APPLICATION_CLOCKS:
             return None
@@ -101,17 +99,17 @@ class Faults:
         megahertz = self._driver.ask("nvmlDeviceGetApplicationsClock", kind, handle=handle)
         return None if megahertz is None else float(megahertz) * 1e6
 
-    def _of_settings(self, name: str, handle: Any, row: np.void) -> Iterator[Sighting]:
+    def _of_settings(self, name: str, handle: Any, row: Values) -> Iterator[Sighting]:
         if self._driver.ask("nvmlDeviceGetPersistenceMode", handle) == 0:
             text = "persistence mode is off: each first use of the device initialises it again"
             yield Sighting(NodeFact.PERSISTENCE_OFF, name, text)
         if int(row["mig"]) == 1:
-            fields = [field for field in _WHOLE if np.isnan(row[field])]
+            fields = [field for field in _WHOLE if math.isnan(row[field])]
             missing = ", ".join(fields) or "nothing"
             text = f"MIG is on; not reported of the whole device: {missing}"
             yield Sighting(NodeFact.MIG_MODE, name, text)
 
-    def _of_heat(self, name: str, handle: Any, row: np.void) -> Iterator[Sighting]:
+    def _of_heat(self, name: str, handle: Any, row: Values) -> Iterator[Sighting]:
         kind = self._driver.library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
         limit = self._driver.ask_once("nvmlDeviceGetTemperatureThreshold", kind, handle=handle)
         celsius = float(row["temperature_celsius"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from stepwatch.agent.devices.limits import MOST
@@ -41,15 +40,15 @@ SEARCH_SECONDS = 60.0
 """Seconds between searches for new links."""
 
 
-@dataclass
 class _DeviceLinks:
     """One device's links; another session has another handle."""
 
-    handle: Any
-    searched_ns: int
-    numbers: list[int]
-    counted_ns: int = 0
-    errors: dict[int, dict[str, int]] = field(default_factory=dict)
+    def __init__(self, handle: Any, searched_ns: int, numbers: list[int]) -> None:
+        self.handle = handle
+        self.searched_ns = searched_ns
+        self.numbers = numbers
+        self.counted_ns = 0
+        self.errors: dict[int, dict[str, int]] = {}
 
     def is_current(self, handle: Any, now_ns: int) -> bool:
         """Return whether the handle matches and no search is due."""

@@ -6,13 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
 
-import numpy as np
-
 from stepwatch.agent.facts.sighting import Sighting
 from stepwatch.agent.probes.probe import Probe, ProbeContext, RankProcesses
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import DTYPES, UNKNOWN_RANK, Kind, Nearness, text_bytes
-from stepwatch.signals.wire import Rows
+from stepwatch.signals.records import Kind, Nearness, Values, unknown_values
 
 from .cards import Card, nearest, read_cards
 from .memory import Locate, located
@@ -22,7 +19,6 @@ from .placement import LIMITS, Placement
 
 AGAIN_SECONDS = 30.0
 """Seconds between reports without a change, as for facts."""
-_DTYPE = DTYPES[Kind.TOPOLOGY]
 
 
 class _Layout(NamedTuple):
@@ -77,7 +73,7 @@ class TopologyProbe(Probe):
         """Return whether the kernel lists a PCI bus."""
         return (self._sys / "bus" / "pci" / "devices").is_dir()
 
-    def read(self) -> Rows:
+    def read(self) -> list[Values]:
         """Return one row per device with a rank and nearest card.
 
         Rows are returned after a change and every 30 s; otherwise there are none.
@@ -100,7 +96,7 @@ class TopologyProbe(Probe):
         ]
         if not self._is_due([(pair, users[pair.address]) for pair in pairs], now):
             self._owners = []
-            return np.zeros(0, dtype=_DTYPE)
+            return []
         self._owners = [users[pair.address] for pair in pairs]
         return _rows(pairs, now)
 
@@ -163,15 +159,16 @@ def _count(address: str, using: Mapping[int, tuple[str, ...]]) -> int:
     return sum(address in addresses for addresses in using.values())
 
 
-def _rows(pairs: list[_Pair], now_ns: int) -> Rows:
-    rows = np.zeros(len(pairs), dtype=_DTYPE)
-    rows["rank"], rows["time_ns"] = UNKNOWN_RANK, now_ns
-    for row, (address, way, card) in zip(rows, pairs, strict=True):
-        row["address"], row["nearness"] = address.encode(), way
-        for name, value in (
-            ("port", card.port),
-            ("interface", card.interface),
-            ("card", card.function.address),
-        ):
-            row[name] = text_bytes(value, _DTYPE[name].itemsize)
-    return rows
+def _rows(pairs: list[_Pair], now_ns: int) -> list[Values]:
+    return [
+        unknown_values(
+            Kind.TOPOLOGY,
+            time_ns=now_ns,
+            address=address.encode(),
+            nearness=way,
+            port=card.port.encode(),
+            interface=card.interface.encode(),
+            card=card.function.address.encode(),
+        )
+        for address, way, card in pairs
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +17,7 @@ from .pci import UNKNOWN_NODE, Function
 MAX_PROCESSES = 256
 
 
-@dataclass(frozen=True)
-class Thresholds:
+class Thresholds(NamedTuple):
     """Limits for a misplaced rank."""
 
     least_distance: int = 20
