@@ -26,7 +26,7 @@ NODES, STEPS, SEGMENTS_A_REQUEST = 128, 60, 64
 BUDGETS = {1: "150,000", 10: "600,000"}
 
 
-_MOMENTS = {"time_ns", "since_ns", "collective_since_ns", "heartbeat_ns"}
+MOMENTS = {"time_ns", "since_ns", "collective_since_ns", "heartbeat_ns"}
 _REQUESTS_A_ROUND = NODES // SEGMENTS_A_REQUEST
 
 
@@ -68,7 +68,7 @@ def _node_copy(segment: Segment, node: int, first: int) -> Segment:
     for rows in segment.tables.values():
         rows["rank"] += node * RANKS - rows["rank"].min()
         rows["step"] += first
-        for name in _MOMENTS & set(rows.dtype.names or ()):
+        for name in MOMENTS & set(rows.dtype.names or ()):
             rows[name] += first * SECOND  # without progress the job would count as hung
         if "world" in (rows.dtype.names or ()):
             rows["world"] = NODES * RANKS
