@@ -130,6 +130,8 @@ def test_requests_that_get_no_turn_are_asked_to_come_again(
             await asyncio.sleep(0.01)
         late_answer = await client.post("/v1/segments", content=b"z")
         released.set()
+        metrics = (await client.get("/metrics")).text
+        assert 'stepwatch_collector_refused_requests_total{reason="overload"} 1.0' in metrics
         return late_answer, {(await task).status_code for task in first}
 
     late_answer, first_statuses = with_client(service, act)

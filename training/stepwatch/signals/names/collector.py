@@ -13,7 +13,7 @@ COLLECTOR_SEGMENTS = Metric(
 COLLECTOR_REFUSED_REQUESTS = Metric(
     "stepwatch_collector_refused_requests_total",
     _C,
-    "Requests refused for their token, the host they name, or the page they come from.",
+    "Requests refused for their token, host or page, their rate, or for an overload.",
     ("reason",),
 )
 COLLECTOR_CONNECTIONS = Metric(

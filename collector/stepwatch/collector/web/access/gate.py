@@ -17,7 +17,9 @@ from .tokens import Tokens
 
 NO_TOKEN, UNKNOWN, ROLE, NODE = "no-token", "unknown-token", "role", "node"
 HOST, OTHER_SITE = "host", "other-site"
-REASONS = (NO_TOKEN, UNKNOWN, ROLE, NODE, HOST, OTHER_SITE)
+OVERLOAD, RATE = "overload", "rate"
+"""The collector has no room or time for segments now; one node sends more than its share."""
+REASONS = (NO_TOKEN, UNKNOWN, ROLE, NODE, HOST, OTHER_SITE, OVERLOAD, RATE)
 """Reasons for a refused request."""
 _SCHEME = b"bearer "
 _OPTIONS = {role: f"--{role}-token-file" for role in Role}

@@ -16,7 +16,7 @@ from stepwatch.collector.ingest.receive import (
 )
 from stepwatch.collector.runtime.attention import AgentOfJob
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.web.access.gate import NODE, Refusals
+from stepwatch.collector.web.access.gate import NODE, OVERLOAD, RATE, Refusals
 from stepwatch.collector.web.access.nodes import why_foreign
 from stepwatch.collector.web.documents import encoded
 from stepwatch.signals import wire
@@ -86,6 +86,7 @@ class SegmentsApi:
                 return _problem(403, foreign)
             seconds = self._rates.wait_for(node, len(body))
             if seconds:
+                self._refusals.add(RATE)
                 return _refused(f"node {node} sends more than one may", seconds)
         source = node or _peer(request)
         async with self._turns.acquire(source):
@@ -111,6 +112,7 @@ class SegmentsApi:
         """Refuse a request; the agent keeps its segments, and sends fewer, larger ones."""
         pace = self._service.asked_pace
         pace.refused()
+        self._refusals.add(OVERLOAD)
         return _refused(message, pace.retry_seconds, _asking(pace.seconds))
 
     def _asked_seconds(self, body: bytes) -> float:
