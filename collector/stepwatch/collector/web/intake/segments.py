@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 import anyio
@@ -20,6 +22,7 @@ from stepwatch.collector.web.access.gate import NODE, OVERLOAD, RATE, Refusals
 from stepwatch.collector.web.access.nodes import why_foreign
 from stepwatch.collector.web.documents import encoded
 from stepwatch.signals import wire
+from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.pacing import FLUSH_HEADER
 
 from .bodies import BODY_SECONDS, Bodies, NoMemoryError, TooLargeError, TooSlowError
@@ -37,6 +40,9 @@ MEDIA_TYPES = frozenset({"", wire.MEDIA_TYPE, "application/octet-stream"})
 
 No HTML form type is included, and a script on another site is refused by its origin.
 """
+
+MOST_NAMED = 64
+"""Maximum number of segments whose sender is looked up; an agent sends as many in a request."""
 
 T = TypeVar("T")
 
@@ -120,9 +126,16 @@ class SegmentsApi:
         asked_seconds = self._service.asked_pace.seconds
         if not asked_seconds:
             return 0.0
-        keys = map(wire.peek_key, wire.split(body))
-        agents = (AgentOfJob(key.job, key.node) for key in keys)
-        return 0.0 if self._service.attention.covers(agents) else asked_seconds
+        is_covered = self._service.attention.covers(_agents_of(body))
+        return 0.0 if is_covered else asked_seconds
+
+
+def _agents_of(body: bytes) -> Iterator[AgentOfJob]:
+    """Yield the sender of each segment; a piece that names none is left out."""
+    for piece in itertools.islice(wire.split(body), MOST_NAMED):
+        with suppress(SegmentError):
+            key = wire.peek_key(piece)
+            yield AgentOfJob(key.job, key.node)
 
 
 def _peer(request: Request) -> str:
