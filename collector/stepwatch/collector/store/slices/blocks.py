@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from stepwatch.signals.arrays import Rows
 from stepwatch.signals.errors import SegmentError
 from stepwatch.signals.wire.compression import Codec
 
+_DAY_S = 86_400
 FORMAT = 1
 MAGIC = b"SWSL"
 _PREFIX = struct.Struct("<4sHHII")
@@ -66,13 +68,29 @@ def overlaid(base: Rows, rows: Rows) -> Rows:
     """
     if not len(rows):
         return base
-    kept = np.searchsorted(base["start_s"], rows["start_s"][0])
-    head, tail = base[:kept], base[kept:]
+    row_starts, base_starts = (np.ascontiguousarray(part["start_s"]) for part in (rows, base))
+    length = np.where(rows["seconds"] > SLICE_SECONDS, rows["seconds"], 1)
     # The last row that starts by the slice's start is the only one that may contain it.
-    before = rows[np.searchsorted(rows["start_s"], tail["start_s"], side="right") - 1]
-    length = np.where(before["seconds"] > SLICE_SECONDS, before["seconds"], 1)
-    tail = tail[tail["start_s"] >= before["start_s"] + length]
-    if not len(tail):
-        return np.concatenate([head, rows])
-    merged = np.concatenate([tail, rows])
-    return np.concatenate([head, merged[np.argsort(merged["start_s"], kind="stable")]])
+    place = np.searchsorted(row_starts, base_starts, side="right") - 1
+    kept = (place < 0) | (base_starts >= (row_starts + length)[place])
+    starts = np.concatenate([base_starts[kept], row_starts])
+    slices = np.concatenate([base.view(_BYTES)[kept], rows.view(_BYTES)])
+    return slices[np.argsort(starts, kind="stable")].view(SLICE)
+
+
+def by_day(rows: Rows) -> list[tuple[int, Rows]]:
+    """Return `SLICE` rows in time order by the UTC day in which they start (Unix seconds)."""
+    days = rows["start_s"] // _DAY_S * _DAY_S
+    firsts = np.flatnonzero(np.diff(days, prepend=-_DAY_S))
+    parts = np.split(rows, firsts[1:]) if len(rows) else []
+    return list(zip(days[firsts].tolist(), parts, strict=True))
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Return `SLICE` arrays one after the other."""
+    whole: Rows = np.concatenate([part.view(_BYTES) for part in parts]).view(SLICE)
+    return whole
+
+
+_BYTES = np.dtype((np.void, SLICE.itemsize))
+"""A slice as bytes: numpy copies an array with fields field by field."""

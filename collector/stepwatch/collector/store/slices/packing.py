@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.database import lock_unavailable, upsert, writing
-from stepwatch.collector.store.slices.blocks import overlaid, packed, unpacked
+from stepwatch.collector.store.slices.blocks import by_day, overlaid, packed, unpacked
 from stepwatch.collector.store.slices.reading import rows_of
 from stepwatch.collector.store.slices.rows import SLICE, Slice
 from stepwatch.signals.arrays import Rows
@@ -26,7 +26,6 @@ MOST_ROWS = 1024
 """Rows that an SLI of a job keeps unpacked, three hours of them: each pack writes a block anew."""
 AT_ONCE = 2048
 """Rows per transaction: other writers wait for 20 ms."""
-_DAY_S = 86_400
 _ROW, _BLOCK = schema.sli_slice, schema.slice_block
 
 
@@ -63,10 +62,9 @@ def _pack_some(engine: sa.Engine, job: str, sli: str) -> int:
     try:
         with writing(engine) as connection:
             rows = rows_of(connection.execute(_OLDEST, subject))
-            days = rows["start_s"] // _DAY_S * _DAY_S
             blocks = [
-                _block(connection, {**subject, "day_s": day_s}, rows[days == day_s])
-                for day_s in np.unique(days).tolist()
+                _block(connection, {**subject, "day_s": day_s}, of_day)
+                for day_s, of_day in by_day(rows)
             ]
             upsert(connection, _BLOCK, blocks)
             keys = [{"of_job": job, "of_sli": sli, "start": s} for s in rows["start_s"].tolist()]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from stepwatch.collector.store import schema
 from stepwatch.collector.store.outages.damage import naming_damage
-from stepwatch.collector.store.slices.blocks import overlaid, unpacked
+from stepwatch.collector.store.slices.blocks import by_day, joined, overlaid, unpacked
 from stepwatch.collector.store.slices.rows import SLICE, Slice
 from stepwatch.signals.arrays import Matrix, Rows
 
@@ -29,8 +29,13 @@ def read_slices(connection: sa.Connection, job: str, sli: str) -> Rows:
     subject = {"job": job, "sli": sli}
     with naming_damage(f"the {sli} slices of {job}"):
         rows = rows_of(connection.execute(_ROWS, subject))
-        blocks = [unpacked(bytes(data)) for (data,) in connection.execute(_BLOCKS, subject)]
-        return overlaid(np.concatenate(blocks), rows) if blocks else rows
+        stored = connection.execute(_BLOCKS, subject)
+        days = {day_s: unpacked(bytes(payload)) for day_s, payload in stored}
+        if not days:
+            return rows
+        for day_s, of_day in by_day(rows):
+            days[day_s] = overlaid(days[day_s], of_day) if day_s in days else of_day
+        return joined([days[day_s] for day_s in sorted(days)])
 
 
 def rows_of(result: sa.CursorResult[Any]) -> Rows:
@@ -139,7 +144,7 @@ def _of_subject(table: sa.Table) -> sa.ColumnElement[bool]:
 
 _ROWS = sa.select(*(_ROW.c[name] for name in Slice._fields)).where(_of_subject(_ROW))
 _ROWS = _ROWS.order_by(_ROW.c.start_s)
-_BLOCKS = sa.select(_BLOCK.c.payload).where(_of_subject(_BLOCK)).order_by(_BLOCK.c.day_s)
+_BLOCKS = sa.select(_BLOCK.c.day_s, _BLOCK.c.payload).where(_of_subject(_BLOCK))
 _ONE_BLOCK = sa.select(_BLOCK.c.payload).where(
     _of_subject(_BLOCK), _BLOCK.c.day_s == sa.bindparam("day_s")
 )
