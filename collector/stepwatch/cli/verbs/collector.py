@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from stepwatch.collector.web.otlp.export import JobMetricsSender
 
 EXAMPLE = "stepwatch collector --store /var/lib/stepwatch/store.db --port 8480"
+_RESTORE_SECONDS = 1.0
+"""Restores before the first answer, about 50 jobs: agents and pages do not wait for the others."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,6 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
             leases=server.leases_of(opened_store),
             notifier=Notifiers(opened_store.outbox, receivers) if receivers else None,
             objectives=objectives,
+            restore_seconds=_RESTORE_SECONDS,
         )
         signal.signal(signal.SIGHUP, lambda *_: read_again(service, *objective_files))
         host, port = opened.getsockname()[:2]

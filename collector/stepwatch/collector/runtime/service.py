@@ -59,7 +59,8 @@ class Service:
     With `leases` it evaluates the jobs it holds, and stores segments for all jobs; without, it is
     the store's only collector. If `reads_only`, it writes nothing: another collector may use the
     store. A `notifier` sends incident transitions. `objectives` default to the shipped ones. Unless
-    it `saves_state`, a restart replays the whole log.
+    it `saves_state`, a restart replays the whole log. Jobs that are not restored after about
+    `restore_seconds` follow in `run`.
 
     Raises:
         StoreError: the store cannot be read.
@@ -75,6 +76,7 @@ class Service:
         objectives: Objectives | None = None,
         reads_only: bool = False,
         saves_state: bool = True,
+        restore_seconds: float = math.inf,
     ) -> None:
         self.clock = clock or SystemClock()
         self.evaluation_seconds = 0.0
@@ -120,7 +122,8 @@ class Service:
             self._evaluator.objectives = self.objectives
             self.ingest = Ingest(store, self.clock, self._hand_over)
             self._succession.begin(store.jobs(MAX_RESTORED_JOBS))
-            while self._restore(RENEW_SECONDS):
+            until = time.monotonic() + restore_seconds
+            while self._restore(min(RENEW_SECONDS, restore_seconds)) and time.monotonic() < until:
                 self.tenancy.tick()
                 self._succession.follow()
         except sa.exc.SQLAlchemyError as error:

@@ -47,8 +47,9 @@ class SliceLine:
         line._used = len(rows)
         # All fields have eight bytes, and the first ones are those of `SLICE`: as a table of
         # numbers they are copied together, five times as fast as field by field.
-        table = line._rows.view(np.int64).reshape(len(line._rows), -1)
-        table[: len(rows), : len(Slice._fields)] = rows.view(np.int64).reshape(len(rows), -1)
+        fields = len(Slice._fields)
+        table = line._rows.view(np.int64).reshape(len(line._rows), _ROW.itemsize // 8)
+        table[: len(rows), :fields] = rows.view(np.int64).reshape(len(rows), fields)
         line._count_on(0)
         return line
 

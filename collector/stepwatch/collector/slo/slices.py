@@ -248,22 +248,24 @@ def _amended(old: Rows, new: Rows, previous: Slice | None) -> list[Slice]:
     A slice becomes empty if all its steps moved on, because a late rank ended them later.
     """
     new = _with_emptied(old, new, previous)
-    place = np.searchsorted(old["start_s"], new["start_s"])
     exists = np.zeros(len(new), dtype=np.bool_)
-    inside = place < len(old)
-    exists[inside] = old["start_s"][place[inside]] == new["start_s"][inside]
-    earlier = old[place[exists]]
+    exists[np.searchsorted(new["start_s"], old["start_s"])] = True
     changed = ~exists
-    changed[exists] = _differ(earlier, new[exists])
-    new["version"][exists] = earlier["version"] + 1
+    changed[exists] = _differ(old, new, exists)
+    new["version"][exists] = old["version"] + 1
     return slices_of(new[changed])
 
 
-def _differ(old: Rows, new: Rows) -> Mask:
-    """Return which slices (slices,) differ by more than summation noise."""
-    changed: Mask = (old["observed"] != new["observed"]) | (old["expected"] != new["expected"])
+def _differ(old: Rows, new: Rows, exists: Mask) -> Mask:
+    """Return which slices (slices,) differ by more than summation noise from those in `new`.
+
+    `exists` marks the slices in `new` that `old` has, in the same order.
+    """
+    changed: Mask = np.zeros(len(old), dtype=np.bool_)
+    for name in ("observed", "expected"):
+        changed |= old[name] != new[name][exists]
     for name in ("good", "total", "cumulative_good", "cumulative_total"):
-        old_sums, new_sums = old[name], new[name]
+        old_sums, new_sums = old[name], new[name][exists]
         noise = np.maximum(_NOISE * np.maximum(np.abs(old_sums), np.abs(new_sums)), _NOISE_S)
         changed |= ~(np.abs(old_sums - new_sums) <= noise)
     return changed
