@@ -169,6 +169,8 @@ def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
         values = {"port": None, "kernel_log": tmp_path / "kmsg", **options}
         agent = Agent(AgentOptions(tmp_path / "rings", tmp_path / "spool", url, "n1", **values))
         agents.append(agent)
+        for probe in agent.readings.probes:  # every round reads every probe
+            probe.every_seconds = 0.0  # type: ignore[misc]
         return agent
 
     yield make
@@ -223,7 +225,8 @@ def round_of(agent: Agent) -> None:
 
 
 def use_probe(agent: Agent, probe: Probe) -> None:
-    """Let `agent` read this probe in place of the one that has its name."""
+    """Let `agent` read this probe in place of the one that has its name, in every round."""
+    probe.every_seconds = 0.0  # type: ignore[misc]
     other_probes = [
         candidate for candidate in agent.readings.probes if candidate.name != probe.name
     ]

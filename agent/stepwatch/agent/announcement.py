@@ -65,6 +65,7 @@ class Announcement:
         self._relay = relay
         self._clock = clock
         self._written_ns = 0
+        self._written: tuple[str, Mapping[str, int]] | None = None
         self._failed = False
         self.incidents = IncidentCounts(relay.client, clock)
 
@@ -73,15 +74,15 @@ class Announcement:
         self.incidents.attempts = frozenset(keys)
 
     def update(self) -> None:
-        """Write the file if it is older than `presence.EVERY_SECONDS`."""
-        now = self._clock.monotonic_ns()
-        if now - self._written_ns < presence.EVERY_SECONDS * NANOSECONDS:
+        """Write the file if it says something new or is older than `presence.EVERY_SECONDS`."""
+        now, news = self._clock.monotonic_ns(), (self._relay.link, self.incidents.by_job)
+        is_due = now - self._written_ns >= presence.EVERY_SECONDS * NANOSECONDS
+        if news == self._written and not is_due:
             return
-        self._written_ns = now
+        self._written_ns, self._written = now, news
         collector, page = self._options.collector, self._options.page_url
-        incident_counts = self.incidents.by_job
         announcement = presence.Presence(
-            os.getpid(), collector, page or collector, self._relay.link, now, incident_counts
+            os.getpid(), collector, page or collector, news[0], now, news[1]
         )
         try:
             presence.write(self._options.ring_dir, announcement)

@@ -199,11 +199,11 @@ class Agent:
     def poll(self) -> None:
         """Find new rings and watch the processes behind them."""
         with self.errors.survived("look for rings"):
-            self.tail.discover()
-            identities = self.tail.identities()
-            for identity in identities:
-                self.exits.watch(identity.ring_id, identity.pid, identity.process_start)
-            self.exits.forget({identity.ring_id for identity in identities})
+            if self.tail.discover():
+                identities = self.tail.identities()
+                for identity in identities:
+                    self.exits.watch(identity.ring_id, identity.pid, identity.process_start)
+                self.exits.forget({identity.ring_id for identity in identities})
         self.polled_ns = self.clock.monotonic_ns()
 
     def flush(self) -> None:

@@ -18,8 +18,8 @@ from .places.small_files import read_bytes
 from .plain_text import plain_line
 
 FILE = ".agent.json"
-EVERY_SECONDS = 2.0
-"""Interval between writes."""
+EVERY_SECONDS = 5.0
+"""Interval between writes without a change."""
 FRESH_SECONDS = 20.0
 """Age at which an agent does not run, or makes no progress."""
 _MOST_BYTES = 1 << 16

@@ -12,6 +12,8 @@ from .helper_process import HelperProcess
 from .shared_process import SharedProcess
 from .starter import Starter
 
+EARLY_SECONDS = 0.25
+"""A flush may be one poll early; a probe that is due with it is read."""
 START_SECONDS = 30.0
 """A process that has not started after this time is given up."""
 MOST_STUCK = 3
@@ -61,6 +63,7 @@ class ProbeProcess:
         now = self._clock.monotonic_ns()
         if self._asked_ns is not None or now < self._not_before_ns:
             return None
+        self._not_before_ns = now + round((self.probe.every_seconds - EARLY_SECONDS) * NANOSECONDS)
         if self.process is None:
             self._dying = [process for process in self._dying if process.lives]
             if len(self._dying) >= MOST_STUCK:

@@ -96,7 +96,7 @@ class Gauge(NamedTuple):
 
 
 class Probe(ABC):
-    """Read one source on the node, once per flush.
+    """Read one source on the node, once per flush or less often (`every_seconds`).
 
     `name` is a metric label, `kind` the rows' record kind. `expendable` says whether a full spool
     may drop the rows.
@@ -115,6 +115,8 @@ class Probe(ABC):
     isolated: ClassVar[bool] = True
     deadline_seconds: ClassVar[float] = 5.0
     first_seconds: ClassVar[float] = 10.0
+    every_seconds: ClassVar[float] = 0.0
+    """Minimum seconds between two reads of an isolated probe; 0: each flush reads it."""
     yields_to: ClassVar[str] = ""
     """A probe with the same source or devices; for a device that both read, only its facts and its
     hang are reported."""

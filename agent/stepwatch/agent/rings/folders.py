@@ -48,6 +48,8 @@ class RingFolders:
         self._root = root
         self._clock = clock or SystemClock()
         self._listed: dict[str, _Folder] = {}
+        self.changed = True
+        """Whether the newest search listed a folder, or lost one."""
 
     def rings(self) -> Iterator[Path]:
         """Yield files whose names are numbers, folder by folder."""
@@ -57,6 +59,7 @@ class RingFolders:
         """Yield `rings` with their inodes from the folder listing."""
         listed: dict[str, _Folder] = {}
         counts: Counter[int] = Counter()
+        self.changed = False
         waiting = [os.fspath(self._root)]
         while waiting and len(listed) < MAX_FOLDERS:
             path = waiting.pop()
@@ -69,6 +72,7 @@ class RingFolders:
             listed[path] = folder
             yield from folder.rings.items()
             waiting += folder.folders
+        self.changed |= listed.keys() != self._listed.keys()
         self._listed = listed
 
     def _folder(self, path: str) -> _Folder | None:
@@ -82,6 +86,7 @@ class RingFolders:
                 folder = _Folder(changed, now, status.st_uid)
             elif now - folder.seen_ns > SETTLED_SECONDS * NANOSECONDS:
                 return folder
+            self.changed = True
             _list(path, folder, shared=path == os.fspath(self._root) and is_shared(self._root))
         except OSError as error:
             if error.errno in _OF_THE_AGENT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +49,9 @@ MOST_CURSORS = 4096
 """Maximum number of cursors for rings that are not open."""
 CLOSED_FLUSHES = 5
 """Segments that still report a rank after it closed its ring, unless its process ends earlier."""
+SEARCH_SECONDS = 0.9
+"""Seconds after which every ring's file is looked at again, although no folder changed: it may
+have been cut short. So one of four polls does it."""
 
 
 class WatchedRank(NamedTuple):
@@ -128,6 +132,7 @@ class Tail:
     _logged: set[str] = field(default_factory=set)
     _attempts: Counter[int] = field(default_factory=Counter)
     """Number of attempts that may bring records, by user id."""
+    _searched_s: float = -1.0
     bounds: RingBounds = field(default_factory=RingBounds)
     _users: UserJobs = field(default_factory=UserJobs)
     _processes: LocalProcesses = field(default_factory=LocalProcesses)
@@ -135,10 +140,18 @@ class Tail:
     def __post_init__(self) -> None:
         self._folders = RingFolders(self.root)
 
-    def discover(self) -> None:
-        """Open new rings, and reopen replaced files that were read to their end."""
+    def discover(self) -> bool:
+        """Open new rings, and reopen replaced files that were read to their end.
+
+        Returns whether the files were looked at: they are not if no folder changed since the last
+        time, `SEARCH_SECONDS` ago at the most.
+        """
+        entries, now_s = list(self._folders.entries()), time.monotonic()
+        if not self._folders.changed and now_s - self._searched_s < SEARCH_SECONDS:
+            return False
+        self._searched_s = now_s
         self.bounds.begin(self._tails)
-        for path, inode in self._folders.entries():
+        for path, inode in entries:
             tail = self._tails.get(path)
             if tail is None and self.ended is not None and self.ended.holds(path, inode):
                 continue
@@ -152,6 +165,7 @@ class Tail:
             if reader is not None and not self._has_moved(reader):
                 start = self.cursors.pop(reader.identity.ring_id, 1)
                 self._tails[path] = RingTail(reader, start)
+        return True
 
     def _has_moved(self, reader: RingReader) -> bool:
         """Return whether `reader` is a followed ring under a new name, and keep following it.

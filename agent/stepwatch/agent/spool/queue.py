@@ -1,7 +1,8 @@
 """Segments on disk until the collector has them.
 
     <spool>/cursors.json       how far acknowledged segments had read each ring
-    <spool>/<sequence>.seg     one segment each, complete or absent
+    <spool>/<sequence>.seg     one segment each, complete or absent; acknowledged ones are deleted
+                               after the cursors were saved, every few seconds
     <spool>/<sequence>.held    a segment that the collector cannot read yet
     <spool>/<sequence>.refused a segment that the collector refused; the newest few are kept
     <spool>/<sequence>.damaged a segment that can no longer be read; the newest few are kept
@@ -26,6 +27,7 @@ import os
 import secrets
 import threading
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +45,6 @@ from stepwatch.signals.wire import SegmentKey
 from . import limit
 from .adopt import adopt
 from .claim import claim
-from .cursors import CursorFile, superseded
 from .downsample import downsample
 from .files import (
     HELD,
@@ -58,6 +59,7 @@ from .files import (
 from .gaps import gap_rows
 from .parts import encode_parts
 from .refused import Refused
+from .settled import Settled
 
 logger = logging.getLogger(__name__)
 
@@ -94,12 +96,14 @@ class Spool:
         self._lock = threading.Lock()
         self._queue: dict[int, Spooled] = {}
         self._held: dict[int, Spooled] = {}
+        self._owned: tuple[int, ...] | None = None
+        """The folder's identity when it was found to be this user's alone."""
         self._downsampled: set[int] = set()
         self._gaps: dict[AttemptKey, list[wire.Rows]] = {}
         """Gaps from lost segments, until a segment reports them."""
         try:
             self._release = claim(folder, self)
-            self._acknowledged = CursorFile(folder)
+            self._acknowledged = Settled(folder)
             self._adopt()
             self._next = max(sequences(folder), default=0) + 1
         except OSError as error:
@@ -123,7 +127,10 @@ class Spool:
             self._cursors.pop(ring_id, None)
 
     def close(self) -> None:
-        """Release the spool for another agent."""
+        """Save the cursors, and release the spool for another agent."""
+        with self._lock, suppress(OSError):  # else the next agent sends the last segments again
+            if self._acknowledged.waiting_bytes:
+                self._acknowledged.save()
         self._release()
 
     @property
@@ -184,27 +191,24 @@ class Spool:
     def acknowledge(
         self, sequences: Collection[int], refused: Collection[int] = frozenset()
     ) -> None:
-        """Save the cursors for these sequences, then delete their segments.
+        """Take these sequences from the queue; their files are deleted with the next saved cursors.
 
         Segments in `refused` are moved aside instead, within a bound.
 
         Raises:
-            OSError: the disk is full or gone; the segments stay, and may be sent again.
+            OSError: the disk is full or gone; the files stay, and are sent again after a restart.
         """
         with self._lock:
-            segments = [self._queue[sequence] for sequence in sequences if sequence in self._queue]
-            self._acknowledged.advance(segments)
-            try:
-                self._acknowledged.save()
-            except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                    raise
-                self._delete(superseded(segments))
-                self._acknowledged.save()
             for sequence in refused:
                 if sequence in self._queue:
                     self._refused.keep(self._queue[sequence].path)
-            self._delete(sequences)
+            segments = [self._queue[sequence] for sequence in sequences if sequence in self._queue]
+            for spooled in segments:
+                del self._queue[spooled.sequence]
+                self._downsampled.discard(spooled.sequence)
+            self._acknowledged.add(segments)
+            if refused or self._acknowledged.is_due:
+                self._acknowledged.save()
 
     def hold(self, sequences: Iterable[int], announced: Collection[int]) -> None:
         """Keep these sequences unsent until the collector reads more than `announced`.
@@ -275,7 +279,7 @@ class Spool:
     def _put(self, key: AttemptKey, clock: ClockPair, tables: Tables) -> None:
         segment_key = SegmentKey(key.job, key.attempt, self._node, self.number, self._next)
         parts = encode_parts(segment_key, clock, tables)
-        own_folder(self.folder)
+        self._own_folder()
         self._make_room(sum(len(data) for _, data in parts))
         written: dict[int, Spooled] = {}
         try:
@@ -292,6 +296,17 @@ class Spool:
             raise
         self._queue |= written
         self._next += len(written)
+
+    def _own_folder(self) -> None:
+        """Make the folder this user's alone, unless it is still the one that was checked."""
+        try:
+            status = os.lstat(self.folder)
+            found = (status.st_dev, status.st_ino, status.st_uid, status.st_mode)
+        except OSError:
+            found = None
+        if found is None or found != self._owned:
+            own_folder(self.folder)
+            self._owned = found
 
     def _report_gaps(self) -> None:
         """Spool gap records for lost segments, each once."""
@@ -318,13 +333,6 @@ class Spool:
             return data
         return None
 
-    def _delete(self, sequences: Iterable[int]) -> None:
-        for sequence in sequences:
-            spooled = self._queue.pop(sequence, None)
-            self._downsampled.discard(sequence)
-            if spooled is not None:
-                spooled.path.unlink(missing_ok=True)
-
     def _lose(self, spooled: Spooled, reason: str) -> None:
         """Give up a missing or damaged segment; a gap record reports it."""
         logger.warning("spooled segment %s is lost: %s", spooled.path, reason)
@@ -346,6 +354,8 @@ class Spool:
     def _make_room(self, needed: int) -> None:
         """Downsample the oldest segments; if that is not enough, drop unreadable formats."""
         excess = limit.excess(self._all(), self._limit) + needed
+        if excess + self._acknowledged.waiting_bytes > 0 and self._acknowledged.waiting_bytes:
+            self._acknowledged.save()
         segments = self._queue | self._held
         for sequence in sorted(set(segments) - self._downsampled):
             if excess <= 0:

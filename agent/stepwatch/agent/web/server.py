@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import os
+import select
 import socket
 import sys
 import threading
@@ -27,6 +29,8 @@ REQUEST_SECONDS = 10.0
 """Seconds for a request, from its connection to the answer's end."""
 _LEAVE_SECONDS = 1.0
 """Seconds for a closed connection's thread to end."""
+_LATE_SECONDS = 0.5
+"""Seconds between searches for overdue connections."""
 _RETRY_SECONDS = 0.2
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -62,6 +66,9 @@ class _Connections:
         self._opened: dict[socket.socket, float] = {}
         self._answered: set[socket.socket] = set()
         """Connections whose request has arrived."""
+
+    def __len__(self) -> int:
+        return len(self._opened)
 
     def add(self, connection: socket.socket) -> None:
         with self._changing:
@@ -108,6 +115,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = address[:2]
         self.setup_environ()
         self.connections = _Connections()
+        self._ending, self._ended = os.eventfd(0, os.EFD_CLOEXEC), threading.Event()
         self._room = threading.BoundedSemaphore(MOST_REQUESTS)
 
     def get_request(self) -> tuple[socket.socket, Any]:
@@ -139,10 +147,29 @@ class _Server(ThreadingMixIn, WSGIServer):
         finally:
             self._leave(request)
 
-    def service_actions(self) -> None:
-        """Run twice per second."""
-        super().service_actions()
-        self.connections.end_late()
+    def serve_forever(self, poll_interval: float = _LATE_SECONDS) -> None:
+        """Serve until `shutdown`; without a connection the thread sleeps until there is one."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        poll.register(self._ending, select.POLLIN)
+        while True:
+            ready = poll.poll(1000 * poll_interval if self.connections else None)
+            if any(handle == self._ending for handle, _ in ready):
+                break
+            if ready:
+                self.handle_request()
+            self.connections.end_late()
+        self._ended.set()
+
+    def shutdown(self) -> None:
+        """End `serve_forever`."""
+        os.eventfd_write(self._ending, 1)
+        self._ended.wait()
+
+    def server_close(self) -> None:
+        """Close the listening socket."""
+        super().server_close()
+        os.close(self._ending)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log a client that went away; it is not an error."""

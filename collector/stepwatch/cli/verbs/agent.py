@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import resource
 import signal
@@ -140,6 +141,8 @@ def run(arguments: argparse.Namespace) -> int:
         options.host,
         agent.port,
     )
+    gc.collect()
+    gc.freeze()  # imported modules stay: no later collection visits them
     agent.run()
     return 0
 

@@ -28,6 +28,7 @@ class DiskProbe(Probe):
     name = "disk"
     kind = Kind.NODE_FACT
     expendable = False
+    every_seconds = 5.0  # requests are averaged over four seconds
 
     def __init__(
         self,

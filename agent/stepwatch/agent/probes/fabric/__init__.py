@@ -24,6 +24,7 @@ class FabricProbe(Probe):
     name = "fabric"
     kind = Kind.NODE_FACT
     expendable = False
+    every_seconds = 5.0  # limits are per minute
 
     def __init__(self, clock: Clock, sys: Path = Path("/sys")) -> None:
         self._clock = clock

@@ -81,6 +81,7 @@ class HostProbe(Probe):
 
     name = "host"
     kind = Kind.HOST
+    every_seconds = 2.0  # the kernel's own pressure averages are as old
 
     def __init__(
         self,

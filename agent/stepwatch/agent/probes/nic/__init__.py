@@ -42,6 +42,7 @@ class NicProbe(Probe):
 
     name = "nic"
     kind = Kind.NIC
+    every_seconds = 2.0  # counters
 
     def __init__(self, clock: Clock, sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> None:
         self._clock = clock

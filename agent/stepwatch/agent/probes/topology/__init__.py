@@ -46,6 +46,7 @@ class TopologyProbe(Probe):
     name = "topology"
     kind = Kind.TOPOLOGY
     expendable = False
+    every_seconds = 5.0  # a rank stays with its device
 
     def __init__(
         self,
