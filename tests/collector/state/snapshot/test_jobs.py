@@ -67,7 +67,7 @@ def test_a_job_on_another_machine_was_received_just_now() -> None:
 
 def test_the_shape_of_the_state_has_a_version() -> None:
     """Run with an empty file to write it anew, and raise `STATE_VERSION`."""
-    lines = sorted({line for seed in range(16) for line in shape_of(seed)})
+    lines = sorted({line for seed in range(32) for line in shape_of(seed)})
     text = "\n".join([f"state version {STATE_VERSION}", *lines, ""])
     if not SHAPE.read_text():
         SHAPE.write_text(text)
@@ -97,17 +97,18 @@ def _shapes(tree: Any, lines: set[str]) -> None:
 
 
 def test_random_histories_reach_every_tracker() -> None:
-    jobs = [job_of(list(History(seed).segments(80))) for seed in range(12)]
-    trackers = [
-        tracker
-        for job in jobs
-        for attempt in job.attempts.values()
-        for tracker in attempt._trackers.values()
-    ]
-    filled = {
-        type(tracker) for tracker in trackers if any(map(_holds_something, vars(tracker).values()))
-    }
-    assert filled == set(discover())
+    missing = set(discover())
+    for seed in range(64):  # a new field shifts the random rows: the rarest come in other seeds
+        job = job_of(list(History(seed).segments(80)))
+        missing -= {
+            type(tracker)
+            for attempt in job.attempts.values()
+            for tracker in attempt._trackers.values()
+            if any(map(_holds_something, vars(tracker).values()))
+        }
+        if not missing:
+            return
+    raise AssertionError(f"no history reaches {missing}")
 
 
 def _holds_something(value: Any) -> bool:

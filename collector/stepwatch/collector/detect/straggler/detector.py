@@ -18,7 +18,7 @@ from stepwatch.collector.detect.finding import Finding
 from stepwatch.collector.detect.peers import peers_of
 from stepwatch.collector.detect.steps import FEWEST_CERTAIN, usable_steps
 from stepwatch.collector.detect.straggler.costly import CostlyRank
-from stepwatch.collector.detect.straggler.early import beyond_chance, persistent
+from stepwatch.collector.detect.straggler.early import beyond_chance, persistent, slow_phases
 from stepwatch.collector.detect.straggler.partners import Partners
 from stepwatch.collector.detect.straggler.report import RankFacts, finding_of
 from stepwatch.collector.detect.straggler.steps import EvaluatedSteps, SlowRank, evaluated_steps
@@ -52,7 +52,8 @@ def detect(
     steps = evaluated_steps(window, usable, stages, baseline or {}, numbers)
     # A single process that waits for data is a waiting job: there is no rank for a comparison.
     phases = WORK if len(window.stage) > 1 else tuple(name for name in WORK if name != "data")
-    slow = [rank for phase in phases for rank in persistent(steps, phase, limits)]
+    shown = slow_phases(steps, phases, limits)
+    slow = [rank for phase in shown for rank in persistent(steps, phase, limits)]
     together = {rank.rank for rank in slow}
     slow = [rank for rank in slow if beyond_chance(rank, steps, limits, together)]
     costs: dict[int, CostlyRank] = {}

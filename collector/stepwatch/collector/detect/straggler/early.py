@@ -8,7 +8,7 @@ their peers gives the probability that this rank does so in all its newest steps
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,11 +48,21 @@ class _Comparison(NamedTuple):
     slow: MaskMatrix
 
 
+def slow_phases(steps: EvaluatedSteps, phases: Sequence[str], limits: Thresholds) -> list[str]:
+    """Return those of `phases` in which a rank is slow in the newest step: nearly always none.
+
+    In no other phase has `persistent` a result. All are compared at once, a row for each.
+    """
+    if len(steps.stages.single_ranks):  # compared with a baseline, which each phase has
+        return [phase for phase in phases if _compared(steps, phase, 1, limits).slow.any()]
+    self_seconds = np.concatenate([steps.self_time(phase, 1) for phase in phases])
+    busy = [part for phase in phases if (part := steps.busy(phase, 1)) is not None]
+    slow = _slow(steps, phases, self_seconds, np.concatenate(busy) if busy else None, limits)[1]
+    return [phases[row] for row in np.flatnonzero(slow.any(axis=1)).tolist()]
+
+
 def persistent(steps: EvaluatedSteps, phase: str, limits: Thresholds) -> list[SlowRank]:
     """Return ranks that exceed their peers in `phase` in most newest steps, or certainly in few."""
-    # Either way a rank is slow in the newest step; nearly always, none is.
-    if not _compared(steps, phase, 1, limits).slow.any():
-        return []
     recent = _compared(steps, phase, limits.window_steps, limits)
     seconds = steps.step_seconds[-len(recent.slow) :]
     slow = recent.slow.T
@@ -80,14 +90,29 @@ def _compared(steps: EvaluatedSteps, phase: str, newest: int, limits: Thresholds
 
     Device work has no host noise, so a smaller excess is enough for it.
     """
-    self_seconds, seconds = steps.self_time(phase, newest), steps.step_seconds[-newest:]
-    peers, least = steps.peers(self_seconds, phase), limits.least_excess_ratio
+    self_seconds, busy = steps.self_time(phase, newest), steps.busy(phase, newest)
+    return _Comparison(self_seconds, *_slow(steps, (phase,), self_seconds, busy, limits))
+
+
+def _slow(
+    steps: EvaluatedSteps,
+    phases: Sequence[str],
+    self_seconds: FloatMatrix,
+    busy: FloatMatrix | None,
+    limits: Thresholds,
+) -> tuple[FloatMatrix, MaskMatrix]:
+    """Return the peers' time, and where a rank is slow: (steps, ranks), or (phases, ranks).
+
+    With several phases, `self_seconds` and `busy` are the newest step's in each.
+    """
+    least = limits.least_excess_ratio
+    seconds = steps.step_seconds[-len(self_seconds) // len(phases) :]
+    peers = steps.peers(self_seconds, *phases)
     slow = exceeds(self_seconds, peers, seconds, limits.least_ratio, least)
-    busy = steps.busy(phase, newest)
     if busy is not None:
-        usual = steps.peers(busy, phase)
+        usual = steps.peers(busy, *phases)
         slow |= exceeds(busy, usual, seconds, limits.least_device_ratio, least)
-    return _Comparison(self_seconds, peers, slow)
+    return peers, slow
 
 
 def _since(slow: Mask, self_seconds: Floats, peers: Floats, limits: Thresholds) -> int:

@@ -31,10 +31,12 @@ from stepwatch.collector.store.accounts import AccountDay
 from stepwatch.signals.arrays import Integers
 
 EVERY_SECONDS, LEAST_SECONDS = 60.0, 5.0
-"""Interval between updates for a running job, with many and with few steps.
+"""Longest and shortest interval between updates for a running job.
 
 An account is not an alarm.
 """
+LATE_SHARE = 0.02
+"""Share of a job's age that a figure over its whole run may be late: it hides no change."""
 _STEPS_A_SECOND = 100
 """Number of steps per second of update interval: it bounds the CPU share."""
 _NOISE_MICROSECONDS = 1_000_000
@@ -66,10 +68,10 @@ class Accounts:
     ) -> tuple[Accounts, list[AccountDay]]:
         """Return the accounts now, and the days with their owner that differ from the stored ones.
 
-        `monotonic_s` is the current monotonic time. A running job is updated once a minute, with
-        few steps every five seconds. The accounts are valid once the days are stored.
+        `monotonic_s` is the current monotonic time. A running job is updated once a minute, a young
+        one with few steps every five seconds. The accounts are valid once the days are stored.
         """
-        if not ended and monotonic_s - self.looked_s < _every_seconds(attempts.values()):
+        if not ended and monotonic_s - self.looked_s < _every_seconds(job, attempts.values()):
             return self, []
         days = job_days(attempts.values(), itertools.chain(*tails.values()))
         job_class, newest_day = job.current.job_class, max(days, default=0)
@@ -118,9 +120,18 @@ class Accounts:
         return cls(stored, monotonic_s if stored else -math.inf, owner, owner)
 
 
-def _every_seconds(attempts: Iterable[AttemptSteps]) -> float:
+def _every_seconds(job: LiveJob, attempts: Iterable[AttemptSteps]) -> float:
     held_steps = sum(len(attempt.steps.end_s) for attempt in attempts)
-    return min(max(held_steps / _STEPS_A_SECOND, LEAST_SECONDS), EVERY_SECONDS)
+    return late_seconds(job, max(held_steps / _STEPS_A_SECOND, LEAST_SECONDS))
+
+
+def late_seconds(job: LiveJob, least_seconds: float) -> float:
+    """Return how late a figure over a job's whole run may be, in seconds: at least the given ones.
+
+    A job that began 200 s ago is 4 s late, one that began an hour ago a minute.
+    """
+    age_s = job.received_s - job.first_s  # minus infinity while unknown
+    return min(max(LATE_SHARE * age_s, least_seconds), EVERY_SECONDS)
 
 
 def _is_news(entry: Integers, stored: Integers | None) -> bool:

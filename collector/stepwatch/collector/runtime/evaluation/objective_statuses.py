@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
+from stepwatch.collector.runtime.evaluation.accounting import late_seconds
 from stepwatch.collector.runtime.evaluation.job_state import is_stalled
 from stepwatch.collector.runtime.evaluation.verdicts import LimitReadings, Verdicts, job_facts
 from stepwatch.collector.slo.asked.burn import burning
@@ -18,7 +19,7 @@ from stepwatch.collector.state.job import LiveJob
 from stepwatch.signals.clock import NANOSECONDS, Clock
 
 LIMITS_EVERY_SECONDS = 10.0
-"""Interval between readings of run SLIs with a limit."""
+"""Shortest interval between readings of run SLIs with a limit; see `late_seconds`."""
 
 
 def with_objectives(
@@ -60,7 +61,8 @@ def _limit_readings(
 ) -> LimitReadings:
     """Return run SLIs by name; a running job's are read periodically."""
     newest, now_s = verdicts.limit_readings, clock.monotonic_ns() / NANOSECONDS
-    is_recent = now_s - newest.read_s < LIMITS_EVERY_SECONDS and not job.current.outcome.is_over
+    every_seconds = late_seconds(job, LIMITS_EVERY_SECONDS)
+    is_recent = now_s - newest.read_s < every_seconds and not job.current.outcome.is_over
     if not names or (is_recent and newest.readings.keys() >= names):
         return newest
     facts = job_facts(job, verdicts, clock.wall_ns() / NANOSECONDS)

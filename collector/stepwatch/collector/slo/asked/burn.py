@@ -81,15 +81,17 @@ def burning(
     burning_pairs = []
     for reachable_pair in reachable(slo):
         pair = reachable_pair.pair
-        long, short = (
-            counted_in(slo, slices, now_s, seconds, without)
-            for seconds in (pair.long_seconds, pair.short_seconds)
-        )
-        if not (reachable_pair.can_fire and long.total and short.total):
+        if not reachable_pair.can_fire:
+            continue
+        long = counted_in(slo, slices, now_s, pair.long_seconds, without)
+        if not long.total:
             continue
         ran = min(1.0, max(0.0, now_s - slices.first_s) / pair.long_seconds)
         rate = _rate(slo, long) * Decimal(str(ran))
-        if min(rate, _rate(slo, short)) >= reachable_pair.rate:
+        if rate < reachable_pair.rate:
+            continue  # nearly always
+        short = counted_in(slo, slices, now_s, pair.short_seconds, without)
+        if short.total and _rate(slo, short) >= reachable_pair.rate:
             burning_pairs.append(Burning(pair, rate, reachable_pair.rate))
     return tuple(burning_pairs)
 

@@ -47,6 +47,12 @@ BETS = (
 Tuned on effects from 1.1 to 5 times, in every step to one in 50, with noise from 3 % to 30 %, and
 2 to 64 ranks.
 """
+_RELATIVE = sum(bet.relative for bet in BETS)
+"""Number of relative bets, which come first."""
+_STAKES, _DEAD, _MOST = (
+    np.array([getattr(bet, name) for bet in BETS], dtype=np.float32)
+    for name in ("stake", "dead", "most")
+)
 ALLOWED = np.float32(0.01)
 """Share of the usual work by which a rank may always be slower than its peers.
 
@@ -69,30 +75,35 @@ def log_factors(excess: Values) -> Values:
     Excess 0.0, 0.0, 0.2 and a relative bet of 0.3: scores 0, 0, 0.19, mean of the whole scores
     0.067, factors 0.7, 0.7, 1.56.
     """
-    factors: Values = np.empty((len(BETS), *excess.shape), dtype=np.float32)
-    for bet, out in zip(BETS, factors, strict=True):
-        dead, most = np.float32(bet.dead), np.float32(bet.most)
-        beyond = excess - dead
-        mean = _score(beyond, most).mean(axis=-1, keepdims=True)
-        out[:] = _log_factor(bet, _score(beyond - ALLOWED, most), mean)
-    return factors
+    shape = (-1, *(1,) * excess.ndim)
+    beyond, most = excess - _DEAD.reshape(shape), _MOST.reshape(shape)
+    means = _score(beyond, most).mean(axis=-1, keepdims=True)
+    return _log_factors(_score(beyond - ALLOWED, most), means)
 
 
-def _score(beyond: Values, most: np.float32) -> Values:
+def _score(beyond: Values, most: Values) -> Values:
     """Clip to 0 and `most`; `np.clip` has a higher call overhead."""
     return np.asarray(np.minimum(np.maximum(beyond, np.float32(0.0)), most))
 
 
-def _log_factor(bet: Bet, score: Values, mean: Values) -> Values:
-    """Return the log factor for each `score` (..., ranks), relative to the whole scores' `mean`."""
-    divisor = np.maximum(mean, np.float32(1e-12))
-    if bet.relative:
-        gain = np.float32(bet.stake) * (score / divisor - 1.0)
-        gain *= mean > 0
-    else:
-        gain = np.minimum(bet.stake, (1.0 - LEAST_LEFT) / divisor) * (score - mean)
-    log_factor: Values = np.log(gain + np.float32(1.0))  # three times as fast as a 32-bit log1p
-    return log_factor
+def _log_factors(scores: Values, means: Values) -> Values:
+    """Return the log factor for each score (bets, ..., ranks), relative to the whole scores' mean.
+
+    All bets at once: a stage of eight ranks takes as long for four bets as for one.
+    """
+    divisors = np.maximum(means, np.float32(1e-12))
+    shape = (-1, *(1,) * (scores.ndim - 1))
+    gains: Values = np.empty(scores.shape, dtype=np.float32)
+    relative = _STAKES[:_RELATIVE].reshape(shape) * (
+        scores[:_RELATIVE] / divisors[:_RELATIVE] - np.float32(1.0)
+    )
+    np.multiply(relative, means[:_RELATIVE] > 0, out=gains[:_RELATIVE])
+    stakes = np.minimum(
+        _STAKES[_RELATIVE:].reshape(shape), np.float32(1.0 - LEAST_LEFT) / divisors[_RELATIVE:]
+    )
+    np.multiply(stakes, scores[_RELATIVE:] - means[_RELATIVE:], out=gains[_RELATIVE:])
+    gains += np.float32(1.0)  # three times as fast as a 32-bit log1p
+    return np.log(gains, out=gains)
 
 
 def log_factors_among(excess: Values, faulty: Values) -> Values:
@@ -105,13 +116,11 @@ def log_factors_among(excess: Values, faulty: Values) -> Values:
     few = 2 * faulty.sum(axis=-1, keepdims=True) <= faulty.shape[-1]
     healthy = ~(faulty & few)
     size = (healthy.sum(axis=-1, keepdims=True) + ~healthy).astype(np.float32)
-    factors: Values = np.empty((len(BETS), *excess.shape), dtype=np.float32)
-    for bet, out in zip(BETS, factors, strict=True):
-        dead, most = np.float32(bet.dead), np.float32(bet.most)
-        scores = _score(excess - dead, most)
-        mean = ((scores * healthy).sum(axis=-1, keepdims=True) + scores * ~healthy) / size
-        out[:] = _log_factor(bet, _score(excess - dead - ALLOWED, most), mean)
-    return factors
+    shape = (-1, *(1,) * excess.ndim)
+    beyond, most = excess - _DEAD.reshape(shape), _MOST.reshape(shape)
+    scores = _score(beyond, most)
+    means = ((scores * healthy).sum(axis=-1, keepdims=True) + scores * ~healthy) / size
+    return _log_factors(_score(beyond - ALLOWED, most), means)
 
 
 def carried(log_capital: Values, log_factor: Values) -> Values:
