@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from stepwatch.collector.heap import release_free_memory
 from stepwatch.collector.runtime.tenancy import Tenancy
 from stepwatch.collector.state.holding.held import HeldJob
 from stepwatch.collector.state.job import LiveJob
@@ -44,6 +45,8 @@ MOST_SHARE = 0.05
 """Maximum share of time for early snapshots."""
 BUDGET_SECONDS = 0.5
 """Time for snapshots per evaluation round."""
+LARGE_BYTES = 64 << 20
+"""State size from which a snapshot returns its memory to the system; smaller copies are reused."""
 
 
 SAVED, FAILED, UNREADABLE = "saved", "failed", "unreadable"
@@ -52,11 +55,12 @@ SAVED, FAILED, UNREADABLE = "saved", "failed", "unreadable"
 
 @dataclass
 class _Kept:
-    """One job's last snapshot: its position, time (monotonic seconds), and duration in seconds."""
+    """One job's last snapshot: its position, time (monotonic seconds), duration and state size."""
 
     position: int = 0
     at_s: float = 0.0
     took_s: float = 0.0
+    state_bytes: int = 0
 
     def is_due(self, now_s: float, position: int) -> bool:
         """Return whether a job now at `position` is due for a snapshot.
@@ -169,10 +173,18 @@ class Snapshotter:
         job = self._state.get(name)
         if job is None or not self._tenancy.holds(job):
             return False
-        began = time.monotonic()
+        entry.state_bytes = 0
+        saved = self._save(job, entry, now)
+        if entry.state_bytes >= LARGE_BYTES:  # the copies are gone
+            release_free_memory()
+        return saved
+
+    def _save(self, job: HeldJob, entry: _Kept, now: float) -> bool:
+        began, name = time.monotonic(), job.name
         try:
             position, document = self._taken_apart(job, entry.position)
             if document is not None:
+                entry.state_bytes = sum(array.nbytes for array in document.arrays)
                 data = packed(document, About(name, position, now))
                 self._store.snapshots.save(
                     name,

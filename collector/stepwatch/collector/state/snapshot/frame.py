@@ -50,7 +50,7 @@ class About(NamedTuple):
 
 
 def packed(document: Document, about: About) -> bytes:
-    """Return the document as bytes.
+    """Return the document as bytes; its arrays are released one by one, as they are packed.
 
     Raises:
         SnapshotError: it is larger than any state may be.
@@ -59,11 +59,11 @@ def packed(document: Document, about: About) -> bytes:
     size = len(tree) + sum(array.nbytes for array in document.arrays)
     if size > MAX_BYTES:
         raise SnapshotError(f"the state takes {size} bytes, more than a snapshot may")
+    arrays = [[np.lib.format.dtype_to_descr(a.dtype), a.shape] for a in document.arrays]
     deflated, sizes = [], []
     for part in _cut(tree, document.arrays):
         deflated.append(_CODEC.deflate(part))
         sizes.append([len(part), len(deflated[-1])])
-    arrays = [[np.lib.format.dtype_to_descr(a.dtype), a.shape] for a in document.arrays]
     described = {"tree_bytes": len(tree), "arrays": arrays, "parts": sizes}
     header = json.dumps({"about": about, **described}).encode()
     body = [struct.pack("<I", len(header)), header, *deflated]
@@ -77,12 +77,14 @@ def packed(document: Document, about: About) -> bytes:
 def _cut(tree: bytes, arrays: list[Array]) -> Iterator[bytes]:
     """Yield the tree and the arrays as one byte stream, in parts with `PART_BYTES`.
 
-    Only one part is in memory at a time: a second copy of the whole state would double the memory
-    for large jobs. With parts of 4 bytes, b"abcde" and an array of bytes 1 2 3 give b"abcd", b"e" 1
-    2 3.
+    Only one part is in memory at a time, and `arrays` is emptied on the way: a second copy of the
+    whole state would double the memory for large jobs. With parts of 4 bytes, b"abcde" and an array
+    of bytes 1 2 3 give b"abcd", b"e" 1 2 3.
     """
     part = bytearray()
-    for piece in (np.frombuffer(tree, np.uint8), *arrays):
+    arrays.reverse()
+    piece: Array | None = np.frombuffer(tree, np.uint8)
+    while piece is not None:
         view = np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data
         while len(view):
             room = PART_BYTES - len(part)
@@ -91,6 +93,7 @@ def _cut(tree: bytes, arrays: list[Array]) -> Iterator[bytes]:
             if len(part) == PART_BYTES:
                 yield bytes(part)
                 part.clear()
+        piece = arrays.pop() if arrays else None
     if part:
         yield bytes(part)
 
