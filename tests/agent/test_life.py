@@ -27,6 +27,7 @@ from stepwatch.signals.processes import boot_number, has_ended, pid_namespace, s
 from stepwatch.signals.records import Kind, LifecycleEvent, Phase
 from tests.agent.probes.hand_clock import HandClock
 from tests.agent.spool.test_unreadable import without_descriptors
+from tests.waiting import until
 
 JOBS, RANKS = 300, 2
 MOST_PLACES = 64
@@ -253,8 +254,12 @@ def test_a_place_that_is_taken_again_is_read_at_once(
     first = Job(tmp_path / "rings", "job")
     turn(agent, clock, sent=False)
     first.end()
-    turn(agent, clock, 3, sent=False)
-    assert len(agent.ended_rings) == RANKS
+
+    def is_seen() -> bool:
+        turn(agent, clock, sent=False)
+        return len(agent.ended_rings) == RANKS
+
+    until("the end of its process to be seen", is_seen)
     restarted_job = Job(tmp_path / "rings", "job")
     turn(agent, clock, sent=False)
     assert agent.tail.records_read == 2 * RANKS * 4

@@ -30,7 +30,7 @@ class Reporter:
         moment = ClockPair(round(seconds * NANOSECONDS), round(1e9 * NANOSECONDS))
         rows: Rows = make_rows(Kind.NODE_FACT, facts, code=np.arange(facts) + round(seconds))
         agent_row = make_rows(Kind.AGENT, 1)
-        self.report.update(rows, agent_row, moment, collector_away=away)
+        self.report.update(rows, lambda: agent_row, moment, collector_away=away)
         return len(self.spool)
 
     def newest(self) -> Segment:

@@ -14,7 +14,8 @@ from threading import Event
 
 import torch
 
-from stepwatch.agent.checkpoints import Limits, Options, State, verify, verify_supervised
+from stepwatch.agent.checkpoints import Limits, Options, State, verify_supervised
+from stepwatch.agent.checkpoints.verification import verify
 from tests.agent.checkpoints.written import dcp_folder, write_safetensors
 
 from .result import Result

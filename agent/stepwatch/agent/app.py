@@ -310,8 +310,12 @@ class Agent:
 
     def _report_node(self) -> None:
         now, away = ClockPair.now(self.clock), self.relay.link == AWAY
-        agent_row = self_report(self.options, self.pace, self.spool, now)
-        self.node_report.update(self.readings.node_facts(), agent_row, now, collector_away=away)
+        self.node_report.update(
+            self.readings.node_facts(),
+            lambda: self_report(self.options, self.pace, self.spool, now),
+            now,
+            collector_away=away,
+        )
 
     def _ended_rings(self) -> EndedRings:
         self.tail.ended = EndedRings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import numpy as np
 
@@ -39,12 +40,12 @@ class NodeReport:
     def update(
         self,
         facts: Rows,
-        agent_row: Rows,
+        agent_row: Callable[[], Rows],
         now: ClockPair,
         *,
         collector_away: bool = False,
     ) -> None:
-        """Report NODE_FACT rows with `agent_row`, if there are any or a report is due.
+        """Report NODE_FACT rows with an `agent_row`, if there are any or a report is due.
 
         Rows that cannot be spooled join the next report.
         """
@@ -56,7 +57,7 @@ class NodeReport:
         is_due = now.monotonic_ns - self._reported_ns >= NODE_REPORT_SECONDS * NANOSECONDS
         if not len(self._waiting) and (collector_away or not is_due):
             return
-        tables: Tables = {Kind.AGENT: agent_row}
+        tables: Tables = {Kind.AGENT: agent_row()}
         if len(self._waiting):
             tables[Kind.NODE_FACT] = self._waiting
         try:

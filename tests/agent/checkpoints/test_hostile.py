@@ -21,11 +21,11 @@ from stepwatch.agent.checkpoints import (
     State,
     Weight,
     supervised,
-    verify,
     verify_supervised,
 )
 from stepwatch.agent.checkpoints.formats.torch_legacy import MAGIC
 from stepwatch.agent.checkpoints.reading import Session, Window
+from stepwatch.agent.checkpoints.verification import verify
 from tests.other_users import OTHER, give_away, needs_root
 
 from .conftest import Copy

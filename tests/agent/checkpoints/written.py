@@ -15,7 +15,8 @@ import torch
 from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from stepwatch.agent.checkpoints import Limits, Options, Report, verify
+from stepwatch.agent.checkpoints import Limits, Options, Report
+from stepwatch.agent.checkpoints.verification import verify
 from stepwatch.trainer.checkpoint.manifest import CheckpointManifest, entry_of, write_manifest
 
 SETTLED = Limits(settle_seconds=0.0)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from stepwatch.agent.checkpoints import Options
 from stepwatch.agent.checkpoints.result import State
-from stepwatch.agent.checkpoints.verification import Options, verify
+from stepwatch.agent.checkpoints.verification import verify
 
 from .damage import change_byte
 

@@ -1,9 +1,13 @@
-"""Verifies checkpoints beside the trainer: reads files of all common layouts, never loads them."""
+"""Verifies checkpoints beside the trainer: reads files of all common layouts, never loads them.
+
+`verification.verify` does it in this process, `verify_supervised` in one of its own: an agent does
+not import what reads the files.
+"""
 
 from .limits import Limits
+from .options import Options
 from .result import FileDigest, Problem, Report, State, Weight
 from .supervised import verify_supervised
-from .verification import Options, verify
 
 __all__ = [
     "FileDigest",
@@ -13,6 +17,5 @@ __all__ = [
     "Report",
     "State",
     "Weight",
-    "verify",
     "verify_supervised",
 ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .limits import Limits
+from .options import Options
 from .result import FileDigest
-from .verification import Options
 
 
 def options_document(path: str, options: Options) -> dict[str, Any]:

@@ -10,12 +10,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from .exchange import options_document
-from .reading import Progress
+from .options import Options
 from .result import Problem, Report, State, Weight, report_from
-from .verification import Options
+
+if TYPE_CHECKING:
+    from .reading import Progress
 
 _GRACE_SECONDS = 5.0
 """Time after the deadline in which the process reports by itself."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from types import TracebackType
 
 from stepwatch.signals.phrases import file_problem
@@ -14,7 +14,7 @@ from .facts import FileFacts
 from .folder import Entry, Folder, Tree, walk
 from .formats import detect
 from .layouts import FILE_LAYOUTS, LAYOUTS, PARTS, dcp, trainer
-from .limits import Limits
+from .options import Options
 from .reading import (
     DamageError,
     DeadlineError,
@@ -28,23 +28,6 @@ from .reading import (
 from .result import FileDigest, Problem, Report, Weight, state_of
 from .sweep import Span, Sweep, longest_zeros, sweep
 from .zeros import is_all_zero, lost_ranges
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of a verification.
-
-    `timeout_s` is in seconds and `rate` in bytes a second, both without a limit if None. `expected`
-    maps relative paths to earlier digests. With `digests` the report has those of all files. With
-    `owner`, a user id, only that user's files and folders are read.
-    """
-
-    timeout_s: float | None = None
-    rate: float | None = None
-    digests: bool = False
-    expected: Mapping[str, FileDigest] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
-    owner: int | None = None
 
 
 def verify(path: str, options: Options | None = None, progress: Progress | None = None) -> Report:

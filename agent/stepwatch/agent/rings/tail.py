@@ -133,6 +133,8 @@ class Tail:
     _attempts: Counter[int] = field(default_factory=Counter)
     """Number of attempts that may bring records, by user id."""
     _searched_s: float = -1.0
+    _has_changed: bool = True
+    """Whether a folder has changed since `forget_missing`."""
     bounds: RingBounds = field(default_factory=RingBounds)
     _users: UserJobs = field(default_factory=UserJobs)
     _processes: LocalProcesses = field(default_factory=LocalProcesses)
@@ -147,6 +149,7 @@ class Tail:
         time, `SEARCH_SECONDS` ago at the most.
         """
         entries, now_s = list(self._folders.entries()), time.monotonic()
+        self._has_changed |= self._folders.changed
         if not self._folders.changed and now_s - self._searched_s < SEARCH_SECONDS:
             return False
         self._searched_s = now_s
@@ -203,11 +206,14 @@ class Tail:
 
         `now_ns` is monotonic. Directories that are closed to this agent are logged once.
         """
-        self._name_closed_directories()
+        has_changed, self._has_changed = self._has_changed, False
+        if has_changed:
+            self._name_closed_directories()
         for path, tail in list(self._tails.items()):
             if tail.next_seq <= tail.reader.head:
+                self._has_changed |= has_changed  # looked at again when it is read
                 continue
-            if not _exists(path):
+            if has_changed and not _exists(path):
                 if not (tail.drained or tail.reader.closed):
                     self._log_once(
                         f"the ring {path} was removed while its rank may still run; a rank makes "

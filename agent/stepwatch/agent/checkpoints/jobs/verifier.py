@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from stepwatch.agent.checkpoints.limits import Limits
+from stepwatch.agent.checkpoints.options import Options
 from stepwatch.agent.checkpoints.result import Problem, Report, State, Weight
 from stepwatch.agent.checkpoints.supervised import verify_supervised
-from stepwatch.agent.checkpoints.verification import Options
 from stepwatch.agent.keys import AttemptKey, Tables
 from stepwatch.agent.rings.tail import RingTail
 from stepwatch.agent.supervision import SupervisedThread

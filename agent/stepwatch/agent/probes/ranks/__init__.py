@@ -15,7 +15,7 @@ from stepwatch.agent.rings.processes import state_of
 from stepwatch.agent.rings.tail import WatchedRank
 from stepwatch.signals import names
 from stepwatch.signals.clock import NANOSECONDS, Clock
-from stepwatch.signals.records import DTYPES, Kind
+from stepwatch.signals.records import DTYPES, Kind, Values, pack, unknown_values
 from stepwatch.signals.wire import Rows
 
 from .memory import FamilyMemory, FamilyMemoryReader
@@ -67,11 +67,10 @@ class RanksProbe(Probe):
     def read(self) -> Rows:
         """Return one row per rank."""
         self._read = list(self._ranks())
-        rows = np.zeros(len(self._read), dtype=DTYPES[Kind.RANK_STATE])
         readings = [self._values(watched) for watched in self._read]
         self._files.close_unread()
-        for name in readings[0] if readings else ():
-            rows[name] = [values[name] for values in readings]
+        data = bytearray(pack(Kind.RANK_STATE, readings))  # numpy would fill field by field
+        rows = np.frombuffer(data, dtype=DTYPES[Kind.RANK_STATE])
         self._add_work(rows)
         self._add_memory(rows)
         return rows
@@ -116,14 +115,14 @@ class RanksProbe(Probe):
             for field, metric in _LOST:
                 yield Gauge(metric, (job,), sum(int(row[field]) for row in job_rows))
 
-    def _values(self, watched: WatchedRank) -> dict[str, float | bytes]:
+    def _values(self, watched: WatchedRank) -> Values:
         reader = watched.reader
         identity, lines = reader.identity, reader.lines()
         live, collective, device = lines.live, lines.collective, lines.device
         now = self._clock.monotonic_ns()
         state, facts = state_of(reader, now, watched.exited, self._proc, self._files)
         exited = watched.exited or ProcessExit(0, UNKNOWN_EXIT)
-        return {
+        return unknown_values(Kind.RANK_STATE) | {
             "rank": identity.rank,
             "seq": lines.head,
             "time_ns": now,
