@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Subjects:
 
     def lookup(self, subjects: Sequence[Any] | Places) -> Places:
         """Return each subject's number (subjects,), -1 without one."""
-        return np.array([self._at.get(subject, -1) for subject in subjects], dtype=np.int64)
+        return np.fromiter(map(self._at.get, subjects, repeat(-1)), np.int64, len(subjects))
 
     def numbered(self, subjects: Sequence[Any] | Places) -> Places:
         """Return each subject's number (subjects,); new subjects get one while there is room."""

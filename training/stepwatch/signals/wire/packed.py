@@ -134,8 +134,14 @@ class JoinedTables:
 
     def __init__(self, tables: Sequence[Mapping[Kind, Rows]]) -> None:
         self._tables = tables
-        members: dict[int, tuple[Places, list[int], list[bytes]]] = {}
         self._loose: list[int] = []
+        self._alike = []
+        first = tables[0] if tables else None
+        if isinstance(first, PackedTables) and _are_alike(tables, first.places):
+            raw = [table.raw for table in tables]  # type: ignore[attr-defined]
+            self._alike = [_alike(first.places, [*range(len(tables))], raw)]
+            return
+        members: dict[int, tuple[Places, list[int], list[bytes]]] = {}
         for number, table in enumerate(tables):
             if isinstance(table, PackedTables):
                 places = table.places
@@ -173,6 +179,11 @@ class JoinedTables:
             counts[numbers] = [len(rows) for _, rows in filled]
             parts.append((numbers, joined_rows([rows for _, rows in filled], DTYPES[kind])))
         return _in_order(parts, counts, DTYPES[kind]), counts
+
+
+def _are_alike(tables: Sequence[Mapping[Kind, Rows]], places: Places) -> bool:
+    """Return whether all tables are packed at the same places: nearly always, for a job's nodes."""
+    return all(type(table) is PackedTables and table.places is places for table in tables)
 
 
 def _alike(places: Places, numbers: list[int], raw: list[bytes]) -> _Alike:

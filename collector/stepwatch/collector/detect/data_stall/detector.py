@@ -143,8 +143,8 @@ def detect(
     rules = _rules(baseline, lasts_s >= limits.lasting_seconds, seconds, limits)
     if not rules:
         return []
-    newest = window.select(usable[-limits.window_steps // 2 :])
-    stalled_counts = [_waits(newest, rule, limits).long.any(axis=0).sum() for rule in rules]
+    newest = _durations(window.select(usable[-limits.window_steps // 2 :]))
+    stalled_counts = [_long(*newest, rule, limits).any(axis=0).sum() for rule in rules]
     without_peers = alone_in_stage(window.stage)
     several = min(2, len(window.stage))  # one waiting rank among others is a straggler
     if max(stalled_counts) < (1 if without_peers.any() else several):
@@ -209,13 +209,22 @@ def _always(
 
 def _waits(window: Window, rule: _Rule, limits: Thresholds) -> Waits:
     """Return the waits in a window of usable steps."""
+    seconds, data = _durations(window)
+    return Waits(window.steps, seconds, data, _long(seconds, data, rule, limits))
+
+
+def _durations(window: Window) -> tuple[Matrix, Matrix]:
+    """Return the seconds without pauses, and those of data, (steps, ranks)."""
     planes = window.planes
     pauses = planes["checkpoint"] + planes["eval"]
-    seconds = (planes["duration"] - pauses).astype(np.float64)
-    data = planes["data"].astype(np.float64)
+    return (planes["duration"] - pauses).astype(np.float64), planes["data"].astype(np.float64)
+
+
+def _long(seconds: Matrix, data: Matrix, rule: _Rule, limits: Thresholds) -> MaskMatrix:
+    """Return which waits are long (steps, ranks)."""
     remainder = np.maximum(seconds - data, 0.0)
     least = np.maximum(rule.least_share * seconds, limits.least_ratio * rule.most * remainder)
-    return Waits(window.steps, seconds, data, (data >= least) & (data > 0))
+    return np.asarray((data >= least) & (data > 0))
 
 
 def _is_stalled(waits: Waits, rule: _Rule, limits: Thresholds) -> Mask:

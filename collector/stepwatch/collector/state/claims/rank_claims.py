@@ -33,6 +33,8 @@ _OF_NODES = frozenset({Kind.HOST, Kind.NIC, Kind.GAP, Kind.CURSOR, Kind.AGENT})
 """Kinds about a node, whatever rank they name."""
 _OF_LIVES = frozenset({Kind.LIFECYCLE, Kind.CHECKPOINT, Kind.GROUP})
 """Kinds whose rows count for the job; a rank that does not exist must not write them."""
+_CLAIMING = frozenset({Kind.RANK_STATE, Kind.LIFECYCLE})
+"""Kinds whose rows claim a world size, or start or end a rank."""
 
 
 class RankClaims:
@@ -102,21 +104,28 @@ class RankClaims:
         """
         numbers = self.nodes.lookup([batch.node for batch in batches])
         for kind in batches.kinds - _OF_NODES:
-            table = batches.table(kind)
-            rank = table.rows["rank"].astype(np.int64)
-            if kind in _OF_LIVES and (rank >= limit).any():
+            rows, origin = batches.table(kind).rows, batches.table(kind).origin
+            rank = rows["rank"].astype(np.int64)
+            if not len(rank):
+                continue
+            if kind in _OF_LIVES and int(rank.max()) >= limit:
                 return False
-            of_rank = np.flatnonzero((rank >= 0) & (rank < limit))
-            places, is_seen = self._find(rank[of_rank])
-            if not is_seen.all() or (self.node_at[places] != numbers[table.origin[of_rank]]).any():
+            if int(rank.min()) < 0 or int(rank.max()) >= limit:  # some are about no rank
+                of_rank = np.flatnonzero((rank >= 0) & (rank < limit))
+                rows, rank, origin = chosen(rows, of_rank), rank[of_rank], origin[of_rank]
+            places, is_seen = self._find(rank)
+            if not is_seen.all() or (self.node_at[places] != numbers[origin]).any():
                 return False
-            claims, starts, ends = _claims_in(kind, table.rows)
-            claims, starts = claims[of_rank], starts[of_rank]
-            if ends[of_rank].any() or (starts & self.over[places]).any():
-                return False
-            if ((claims > 0) & (claims != self.world[places])).any():
+            if kind in _CLAIMING and self._claims_more(kind, rows, places):
                 return False
         return True
+
+    def _claims_more(self, kind: Kind, rows: Rows, places: Integers) -> bool:
+        """Return whether rows start, end or resize the ranks at `places` (rows,)."""
+        claims, starts, ends = _claims_in(kind, rows)
+        if ends.any() or (starts & self.over[places]).any():
+            return True
+        return bool(((claims > 0) & (claims != self.world[places])).any())
 
     def _without_foreign(self, batch: Batch, limit: int) -> tuple[Batch, int, list[Batch]]:
         """Return a batch without foreign rows, their number, and earlier rows that now count.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -201,8 +202,10 @@ class Ranks(JoinedTracker):
 
         `offsets` are the nodes' clock offsets; 0 if there is no moment.
         """
-        to_wall = np.array([*(offsets.get(node, 0) for node in self.nodes), 0], dtype=np.int64)
-        to_wall = to_wall[self.node_at]
+        if not moments.any():  # nearly always, of evaluations and saves
+            return np.zeros(len(moments), dtype=np.int64)
+        of_nodes = map(offsets.get, self.nodes, repeat(0))
+        to_wall = np.array([*of_nodes, 0], dtype=np.int64)[self.node_at]
         is_known = (moments > 0) & (to_wall != 0)
         return np.where(is_known, moments.astype(np.int64) + to_wall, 0)
 
