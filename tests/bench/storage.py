@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from stepwatch.agent.app import Agent, AgentOptions
 from stepwatch.cli.simulate.fleet import Fleet
 from stepwatch.cli.simulate.plan import Plan
 from stepwatch.collector.runtime.service import Service
-from stepwatch.collector.store import Store, StoredSegment
+from stepwatch.collector.store import Store
 from stepwatch.collector.store.upkeep.compaction import Compaction, Compactor
 from stepwatch.hooks.communication.microbatches import MicrobatchSamples, Work
 from stepwatch.hooks.core.sampling import EVERY, REPEATS
@@ -29,26 +30,15 @@ from .result import Result
 RANKS, STEPS, MICROBATCHES = 8, 300, 8
 FLEET, FLEET_STEPS = 64, 600
 BUNDLED_STEPS = 60
+SPAN = 1024
+"""Steps, one segment each, of a full bundle."""
 SECOND = 1_000_000_000
 
 
 def measure() -> Iterator[Result]:
     """Measure whole segments: steps, collectives, digests, microbatches, states, host."""
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        raw = _spool_a_run(folder)
-        store = Store.sqlite(folder / "store.db")
-        stored = [StoredSegment(wire.decode(data), data) for data in raw]
-        store.add_segments(stored, 0)
-        store.close()
-        file_bytes = (folder / "store.db").stat().st_size / (RANKS * STEPS)
-    wire_bytes = sum(map(len, raw)) / (RANKS * STEPS)
-    yield Result(
-        "telemetry at rest, per rank and step",
-        f"{file_bytes:.0f} B",
-        "150 B",
-        f"on the wire {wire_bytes:.0f} B; 2,700 B reported for ARGUS",
-    )
+        yield _marginal(Path(place))
     yield _metrics_at_rest()
     with tempfile.TemporaryDirectory() as place:
         separate, compacted, records = _put_together(Path(place))
@@ -60,7 +50,58 @@ def measure() -> Iterator[Result]:
     )
 
 
-def _spool_a_run(folder: Path, own_metrics: int | None = None) -> list[bytes]:
+def _marginal(folder: Path) -> Result:
+    """Measure what the second `SPAN` steps of a job add to a store, so that no fixed cost counts.
+
+    A job's two snapshots are a fixed cost: `slo.closing.Limits` bounds their steps.
+    """
+    raw = _spool_a_run(folder, steps=2 * SPAN)
+    clock = MovedClock(1_790_000_000 * SECOND)
+    store = Store.sqlite(folder / "store.db")
+    service, sizes = Service(store, clock), []
+    for half in (raw[:SPAN], raw[SPAN:]):
+        for data in half:
+            clock.now_ns += SECOND
+            service.receive(data)
+        service.evaluate()
+        service.snapshotter.save_all()
+        later_ns = clock.now_ns + 2 * 3600 * SECOND
+        sizes.append([_file_bytes(store, folder / "store.db")])
+        for compacts in (False, True):
+            sizes[-1].append(_bytes_without_state(folder, later_ns, compacts=compacts))
+    store.close()
+    _, loose, compacted = (
+        (later - first) / (RANKS * SPAN) for first, later in zip(*sizes, strict=True)
+    )
+    fixed = sizes[0][2] - compacted * RANKS * SPAN
+    return Result(
+        "telemetry at rest, per rank and step",
+        f"{compacted:.0f} B",
+        "100 B",
+        f"marginal; {loose:.0f} B before compaction, {len(b''.join(raw)) / (RANKS * 2 * SPAN):.0f} "
+        f"on the wire; once: store {fixed / 1024:.0f} KiB, a job's state "
+        f"{(sizes[1][0] - sizes[1][1]) / 1024:,.0f}; 2,700 B reported for ARGUS",
+    )
+
+
+def _bytes_without_state(folder: Path, now_ns: int, *, compacts: bool) -> int:
+    """Return the size of a copy of the store without snapshots."""
+    place = folder / "copy.db"
+    shutil.copy(folder / "store.db", place)
+    copy = Store.sqlite(place)
+    if compacts:
+        compactor = Compactor(copy.engine, lambda _: False)
+        compactor.compact(Compaction(), now_ns)
+        compactor.pack_slices()
+    with copy.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM snapshot")
+    size = _file_bytes(copy, place)
+    copy.close()
+    place.unlink()
+    return size
+
+
+def _spool_a_run(folder: Path, own_metrics: int | None = None, steps: int = STEPS) -> list[bytes]:
     """Return one segment per second, as a node with 8 ranks at one step per second makes them.
 
     With `own_metrics` each step has eight metrics, so many of which differ between ranks.
@@ -71,7 +112,7 @@ def _spool_a_run(folder: Path, own_metrics: int | None = None) -> list[bytes]:
         AgentOptions(folder / "rings", folder / "spool", "http://127.0.0.1:9", "node-0", port=None)
     )
     noise = np.random.default_rng(0)
-    for step in range(1, STEPS + 1):
+    for step in range(1, steps + 1):
         for ring, sample in zip(rings, samples, strict=True):
             _write_microbatches(sample, step, noise)
             _write_step(ring, step, noise)
@@ -79,7 +120,7 @@ def _spool_a_run(folder: Path, own_metrics: int | None = None) -> list[bytes]:
             _write_metrics(rings, step, own_metrics, noise)
         agent.tail.discover()
         agent.flush()
-    return [data for _, data in agent.spool.oldest(STEPS + 1)]
+    return [data for _, data in agent.spool.oldest(steps + 1)]
 
 
 def _metrics_at_rest() -> Result:
