@@ -17,3 +17,5 @@ def test_an_agent_imports_nothing_that_only_a_command_line_draws_with() -> None:
     imported = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
     unused = {"rich", "pygments", "click", "httpx", "asyncio", "sqlalchemy", "torch", "uvicorn"}
     assert not unused & {*imported}
+    only_elsewhere = {"multiprocessing", "pynvml", "statistics", "pickletools"}
+    assert not only_elsewhere & {*imported}, "a helper or a command line may need it"

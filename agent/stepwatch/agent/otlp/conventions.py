@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -29,7 +29,7 @@ class Convention(NamedTuple):
 
 
 def _document() -> dict[str, Any]:
-    file = resources.files(__package__) / "conventions.toml"
+    file = Path(__file__).with_name("conventions.toml")
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 

@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from enum import IntEnum
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 from stepwatch.signals.names import Cause
@@ -45,7 +45,7 @@ class Explained(NamedTuple):
 
 
 def _load() -> tuple[Pattern, ...]:
-    text = resources.files(__package__).joinpath("catalogue.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
     return tuple(
         Pattern(
             item["id"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from enum import StrEnum
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 from stepwatch.signals.names import Cause, FindingKind
@@ -53,7 +53,7 @@ class FactKind(NamedTuple):
 
 @cache
 def _load() -> dict[NodeFact, FactKind]:
-    text = resources.files(__package__).joinpath("catalogue.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
     kinds = {}
     for item in tomllib.loads(text)["fact"]:
         fact = NodeFact[item["name"].upper().replace("-", "_")]

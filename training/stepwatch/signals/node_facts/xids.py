@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .actions import Action
@@ -115,7 +115,7 @@ def _decoded(entry: Xid, line: str) -> Xid:
 
 @cache
 def _document() -> dict[str, Any]:
-    text = resources.files(__package__).joinpath("xids.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("xids.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
