@@ -44,8 +44,9 @@ def measure() -> Iterator[Result]:
     """Measure a node without devices, a full node, and an agent with a backlog."""
     load = f"{RANKS} ranks x {HERTZ:.0f} steps/s"
     with _node(full=False) as plain:
-        share, _ = plain.measure()
+        share, megabytes = plain.measure()
         conditions = f"without hardware {share:.2%}"
+        beside = f"without hardware {megabytes:.0f} MB"
     if COMPILER is None:
         conditions += "; no C compiler for the scripted driver"
         yield Result(f"agent, processor time, {load}", conditions, "1 % of a core", "")
@@ -60,7 +61,7 @@ def measure() -> Iterator[Result]:
         )
         conditions += f"; load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
         yield Result(f"agent, processor time, {setup}", f"{share:.2%}", "1 % of a core", conditions)
-        yield Result("agent, memory with its probes (PSS)", f"{megabytes:.0f} MB", "80 MB", setup)
+        yield Result("agent, memory with its probes (PSS)", f"{megabytes:.0f} MB", "80 MB", beside)
         seconds, kilobytes = busy.measure_scrape()
         comparison = (
             f"{kilobytes:.0f} kB; a file of that size served by http.server the same way takes "
