@@ -53,11 +53,13 @@ class Story:
         frozen: bool = False,
         ended: bool = False,
         attempt: int = 0,
+        watched: float = math.inf,
     ) -> list[Incident]:
         """Let `seconds` pass, evaluate, and check what must hold at every moment."""
         self.now += seconds
         moment = Moment(
-            "job", attempt, self.now, self.now - 0.5, {2: "node-1"}, 4, frozen, ended
+            "job", attempt, self.now, self.now - 0.5, {2: "node-1"}, 4, frozen, ended,
+            watched_seconds=watched,
         )  # fmt: skip
         changed = advance(self.incidents.values(), findings, moment)
         for incident in changed:

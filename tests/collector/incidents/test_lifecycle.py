@@ -240,3 +240,15 @@ def test_an_open_incident_stays_while_it_costs_half_of_that() -> None:
     for _ in range(30):
         story.turn(slower()._replace(lost_ratio=0.02))
     assert story.states() == [RESOLVED]
+
+
+def test_time_in_which_no_collector_looked_resolves_nothing() -> None:
+    """A collector was down for 20 s: the incident resolved, and its symptom opened another."""
+    story = Story()
+    story.turn(finding(), slower())
+    story.turn(slower(), seconds=RESOLVE_AFTER_SECONDS + 5.0, watched=0.0)
+    assert story.states() == [OPEN], "it still explains its symptom"
+    story.turn(seconds=RESOLVE_AFTER_SECONDS - 1.0, watched=RESOLVE_AFTER_SECONDS - 1.0)
+    assert story.states() == [OPEN]
+    story.turn(seconds=1.0, watched=RESOLVE_AFTER_SECONDS)
+    assert story.states() == [RESOLVED]

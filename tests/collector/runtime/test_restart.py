@@ -22,6 +22,7 @@ from stepwatch.collector.web import job_view
 from stepwatch.signals import wire
 from stepwatch.signals.errors import StoreError
 from stepwatch.signals.records import CheckpointEvent, Kind, LifecycleEvent, make_rows
+from stepwatch.signals.wire import Segment
 from tests.collector.made import (
     JOB,
     HandClock,
@@ -83,6 +84,31 @@ def test_a_restart_rebuilds_what_was_known(store: Store, clock: HandClock) -> No
     assert view(restarted) == expected_view
     restarted.evaluate()
     assert view(restarted) == expected_view, "a second look at the same facts changes nothing"
+
+
+def healthy(number: int, steps: range) -> Segment:
+    """A segment with steps of all ranks, a minute after the run's first ones."""
+    began, ranks = 60.0, range(4)
+    states = state_rows(ranks, 4, began + 0.2 * steps.stop, steps.stop)
+    tables = {Kind.STEP: step_rows(steps, ranks, began=began), Kind.RANK_STATE: states}
+    return segment(number, tables)
+
+
+def test_a_long_restart_is_no_time_without_a_finding(store: Store, clock: HandClock) -> None:
+    original = Service(store, clock)
+    original.receive(body(run_segments(40, excess={(2, "forward"): 0.2}, slow_from=20)))
+    original.evaluate()
+    assert [item["state"] for item in view(original)["incidents"]] == ["open"]
+    clock.advance(60.0)
+    restarted = Service(store, clock)
+    restarted.receive(body([healthy(900, range(40, 140))]))
+    restarted.evaluate()
+    assert [item["state"] for item in view(restarted)["incidents"]] == ["open"]
+    for number in range(20):
+        clock.advance(1.0)
+        restarted.receive(body([healthy(901 + number, range(140 + 5 * number, 145 + 5 * number))]))
+        restarted.evaluate()
+    assert [item["state"] for item in view(restarted)["incidents"]] == ["resolved"]
 
 
 def test_a_job_beyond_the_restored_ones_comes_back_whole(

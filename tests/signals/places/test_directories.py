@@ -134,6 +134,7 @@ def test_two_users_of_one_job_name_have_a_job_each(
         "two users train as job job: that of user 2 is job-uid-2"
     ]
     rings[0].path.unlink()
+    tail.discover()  # as a poll does before each flush
     tail.forget_missing(1)
     assert [key.job for key in tail.attempts()] == ["job-uid-2"], "a job keeps its name"
     for ring in rings:

@@ -108,13 +108,12 @@ class _Incidents:
     def remembered(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the subjects of this attempt's open incidents without a current finding."""
         found_keys = {key_of(self.moment, finding) for finding in findings}
-        oldest = self.moment.now - RESOLVE_AFTER_SECONDS
         quiet = (item for item in self._open() if item.key not in found_keys)
         retained = self.moment.retained
         return [
             _finding_of(item)
             for item in quiet
-            if item.last_seen_at > oldest
+            if self.moment.absent_seconds(item) < RESOLVE_AFTER_SECONDS
             or retained.covers(item.kind, item.rank)
             # The ranks that waited for a lost node end at a restart; the node stays lost.
             or item.cause == Cause.NODE_LOST.value

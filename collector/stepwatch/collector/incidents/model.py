@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -120,6 +121,8 @@ class Moment:
     `now` is in Unix seconds, `newest` the newest record's wall time, `nodes` the node by rank and
     `devices` the job's size. `frozen` is True while all telemetry is lost. `retained` are the
     unchanged incidents while part of it is lost. `price` is a device-second's current cost.
+    `watched_seconds` is the time since this collector's first evaluation of the job: what was not
+    seen before that was not looked for.
     """
 
     job: str
@@ -132,6 +135,11 @@ class Moment:
     ended: bool = False
     retained: Retained = NOTHING_RETAINED
     price: Price | None = None
+    watched_seconds: float = math.inf
+
+    def absent_seconds(self, incident: Incident) -> float:
+        """Return for how long an incident's finding was looked for and not found."""
+        return min(self.now - incident.last_seen_at, self.watched_seconds)
 
 
 def key_of(moment: Moment, finding: Finding) -> str:

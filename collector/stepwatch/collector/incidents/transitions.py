@@ -171,7 +171,7 @@ def without_finding(incident: Incident, moment: Moment) -> list[Incident]:
         return []
     standstill = incident.kind in _STANDSTILLS
     stays = STANDSTILL_OVER_SECONDS if standstill else _resolve_after(incident)
-    if about_ranks and moment.now - incident.last_seen_at < stays:
+    if about_ranks and moment.absent_seconds(incident) < stays:
         return []
     timeline = noted(incident.timeline, moment.now, RESOLVED, "no longer seen")
     return [replace(incident, state=RESOLVED, resolved_at=moment.now, timeline=timeline)]

@@ -194,6 +194,7 @@ def _with_findings(evaluation: Evaluation) -> Verdicts:
         previous,
         incidents=previous.incidents_on(observation.clocks),
         clocks=observation.clocks,
+        watched_from_s=observation.watched_from_s,
         findings=findings.current,
         failed_at=_failed_at(evaluation),
         stalled_seconds=(

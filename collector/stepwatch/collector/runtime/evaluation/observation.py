@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,12 @@ class Observation:
     tails: Mapping[RunKey, Sequence[Tail]]
     ended: bool
     abandoned: bool
+
+    @property
+    def watched_from_s(self) -> float:
+        """Monotonic time of this collector's first evaluation of the job; now, if it is this."""
+        began = self.previous.watched_from_s
+        return self.clocks.monotonic_s if math.isnan(began) else began
 
 
 def observe(

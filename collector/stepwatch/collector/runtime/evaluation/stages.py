@@ -237,4 +237,5 @@ def _moment(observation: Observation, context: DetectionContext) -> Moment:
         attempt.ranks.node_of,
         attempt.world,
         price=rates.price(context.wall_s, attempt.job_class) if rates else None,
+        watched_seconds=observation.clocks.monotonic_s - observation.watched_from_s,
     )

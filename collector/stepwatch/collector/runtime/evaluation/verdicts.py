@@ -76,6 +76,8 @@ class Verdicts:
     """Tokens per second and device in the class's other jobs on one node."""
     clocks: Clocks | None = None
     """The clocks at the newest evaluation."""
+    watched_from_s: float = math.nan
+    """Monotonic time of this collector's first evaluation; NaN before."""
     failed_at: float = math.nan
     """The first report that the newest attempt failed on all ranks, in Unix seconds.
 
