@@ -27,8 +27,8 @@ from tests.soak.processes import Collector, processor_seconds
 
 from .result import Result
 
-COUNTS = (1, 10, 100, 500, 1000, 2000)
-"""A collector holds at most 2,000 jobs."""
+COUNTS = (1, 10, 100, 500, 1000)
+"""A collector holds at most 1,000 jobs."""
 WITH_FAULTS = 500
 """The number of jobs among which five have a fault."""
 FAULTS = ("slow-compute", "slow-data", "slow-compute", "hang", "kill")

@@ -206,10 +206,14 @@ class Service:
             return self._answers.newest(job, view)
         return None if name in self.withheld() else self.shared_views.read(name, shared or view)
 
-    def answers(self, view: View) -> list[Published]:
-        """Return the newest answers about all jobs evaluated here, latest written first."""
-        jobs = [job for job in self.state.jobs()[::-1] if self.tenancy.may_show(job)]
-        answers = [self._answers.newest(job, view) for job in jobs]
+    @property
+    def shown_jobs(self) -> list[HeldJob]:
+        """The jobs evaluated here, latest written first."""
+        return [job for job in self.state.jobs()[::-1] if self.tenancy.may_show(job)]
+
+    def answers(self, view: View, most: int | None = None) -> list[Published]:
+        """Return the newest answers about `shown_jobs`, or about the first `most` of them."""
+        answers = [self._answers.newest(job, view) for job in self.shown_jobs[:most]]
         return [answer for answer in answers if answer is not None]
 
     def latest(self, view: View, names: Collection[str] | None = None) -> dict[str, Published]:

@@ -21,7 +21,8 @@ from stepwatch.signals.wire import Segment
 
 logger = logging.getLogger(__name__)
 
-MAX_JOBS = 2000
+MAX_JOBS = 1000
+"""A core is full at about as many jobs of eight ranks."""
 MAX_CELLS = 1 << 25
 """Limit for all window cells, at about 62 bytes each.
 

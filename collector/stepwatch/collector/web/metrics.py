@@ -49,13 +49,13 @@ class JobExporter:
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric. An unknown value is absent, never zero."""
-        jobs = [published.value for published in self._service.answers(JOB_METRICS)]
-        shown = jobs[:MAX_JOBS]
-        yield gauge(names.COLLECTOR_JOBS, [((), len(jobs))])
+        shown = [published.value for published in self._service.answers(JOB_METRICS, MAX_JOBS)]
+        more = max(len(self._service.shown_jobs) - MAX_JOBS, 0)
+        yield gauge(names.COLLECTOR_JOBS, [((), len(shown) + more)])
         yield gauge(names.COLLECTOR_REPLICAS, [((), self._service.tenancy.replicas)])
         yield from _nodes(self._service.nodes.if_known())
         yield counter(names.COLLECTOR_WRITES_REFUSED, [((), self._service.tenancy.refused)])
-        capped = len(jobs) - len(shown) + self._service.state.forgotten
+        capped = more + self._service.state.forgotten
         yield gauge(names.COLLECTOR_JOBS_CAPPED, [((), capped)])
         withheld = [job.state for job in self._service.withheld().values()]
         yield gauge(names.COLLECTOR_JOBS_QUARANTINED, [((), withheld.count(QUARANTINED))])

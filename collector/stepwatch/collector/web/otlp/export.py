@@ -59,4 +59,4 @@ class JobMetricsSender(MetricsSender):
                 logger.exception("metrics over OTLP: a defect of stepwatch; the next ones are sent")
 
     def _job_groups(self) -> Iterator[Group]:
-        yield from groups_of(self._service.answers(JOB_METRICS)[:MAX_JOBS])
+        yield from groups_of(self._service.answers(JOB_METRICS, MAX_JOBS))
