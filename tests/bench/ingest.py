@@ -110,6 +110,11 @@ def _receive(requests: list[bytes], folder: Path) -> IngestCost:
 
 
 def _insert(requests: list[bytes], folder: Path) -> IngestCost:
+    return IngestCost(bare_insert(requests, folder))
+
+
+def bare_insert(requests: list[bytes], folder: Path) -> float:
+    """Return the processor seconds to insert each request's segments in a transaction, as bytes."""
     connection = sqlite3.connect(folder / "bare.db")
     connection.execute("pragma journal_mode=wal")
     connection.execute("create table segment (id integer primary key, payload blob)")
@@ -120,4 +125,4 @@ def _insert(requests: list[bytes], folder: Path) -> IngestCost:
             connection.executemany("insert into segment (payload) values (?)", rows)
     spent = time.process_time() - began
     connection.close()
-    return IngestCost(spent)
+    return spent

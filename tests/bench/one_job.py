@@ -7,7 +7,6 @@ mostly new ranks.
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from stepwatch.signals.wire import SegmentKey
 from tests.collector.made import HandClock
 
 from .codec import RANKS, SECOND, node_segment
-from .ingest import MOMENTS, SEGMENTS_A_REQUEST
+from .ingest import MOMENTS, SEGMENTS_A_REQUEST, bare_insert
 from .result import Result
 
 STEPS_BY_RANKS = {8: 600, 128: 240, 1024: 100, 8192: 24, 100_000: 8}
@@ -49,8 +48,9 @@ def measure() -> Iterator[Result]:
     """Measure each number of ranks, beside a bare insert of the same bytes."""
     for ranks, steps in STEPS_BY_RANKS.items():
         requests = [*_steps(ranks // RANKS, FIRST_STEPS + steps)]
+        measured = [body for step in requests[FIRST_STEPS:] for body in step]
         with tempfile.TemporaryDirectory() as folder:
-            cost, insert = _ingested(requests, Path(folder)), _inserted(requests, Path(folder))
+            cost, insert = _ingested(requests, Path(folder)), bare_insert(measured, Path(folder))
         segments = steps * ranks // RANKS
         speed = ranks * steps / sum(cost)
         parts = ", ".join(
@@ -111,18 +111,3 @@ def _ingested(requests: list[_Step], folder: Path) -> Cost:
     store.close()
     assert len(job.current.steps.history) == len(requests)
     return Cost(*np.sum(marks[FIRST_STEPS:], axis=0).tolist())
-
-
-def _inserted(requests: list[_Step], folder: Path) -> float:
-    connection = sqlite3.connect(folder / "bare.db")
-    connection.execute("pragma journal_mode=wal")
-    connection.execute("create table segment (id integer primary key, payload blob)")
-    began = time.process_time()
-    for step in requests[FIRST_STEPS:]:
-        for body in step:
-            with connection:
-                rows = [(piece,) for piece in wire.split(body)]
-                connection.executemany("insert into segment (payload) values (?)", rows)
-    spent = time.process_time() - began
-    connection.close()
-    return spent

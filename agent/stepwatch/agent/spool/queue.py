@@ -38,13 +38,12 @@ from stepwatch.signals import wire
 from stepwatch.signals.clock import ClockPair, SystemClock
 from stepwatch.signals.durable import write_durably
 from stepwatch.signals.errors import ConfigurationError, SegmentError
-from stepwatch.signals.places.owned import own_folder
 from stepwatch.signals.records import Kind
 from stepwatch.signals.wire import SegmentKey
 
 from . import limit
 from .adopt import adopt
-from .claim import claim
+from .claim import OwnFolder, claim
 from .downsample import downsample
 from .files import (
     HELD,
@@ -96,8 +95,7 @@ class Spool:
         self._lock = threading.Lock()
         self._queue: dict[int, Spooled] = {}
         self._held: dict[int, Spooled] = {}
-        self._owned: tuple[int, ...] | None = None
-        """The folder's identity when it was found to be this user's alone."""
+        self._own_folder = OwnFolder(folder)
         self._downsampled: set[int] = set()
         self._gaps: dict[AttemptKey, list[wire.Rows]] = {}
         """Gaps from lost segments, until a segment reports them."""
@@ -279,7 +277,7 @@ class Spool:
     def _put(self, key: AttemptKey, clock: ClockPair, tables: Tables) -> None:
         segment_key = SegmentKey(key.job, key.attempt, self._node, self.number, self._next)
         parts = encode_parts(segment_key, clock, tables)
-        self._own_folder()
+        self._own_folder.check()
         self._make_room(sum(len(data) for _, data in parts))
         written: dict[int, Spooled] = {}
         try:
@@ -296,17 +294,6 @@ class Spool:
             raise
         self._queue |= written
         self._next += len(written)
-
-    def _own_folder(self) -> None:
-        """Make the folder this user's alone, unless it is still the one that was checked."""
-        try:
-            status = os.lstat(self.folder)
-            found = (status.st_dev, status.st_ino, status.st_uid, status.st_mode)
-        except OSError:
-            found = None
-        if found is None or found != self._owned:
-            own_folder(self.folder)
-            self._owned = found
 
     def _report_gaps(self) -> None:
         """Spool gap records for lost segments, each once."""
